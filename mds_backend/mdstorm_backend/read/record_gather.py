@@ -7,7 +7,7 @@ Work that only depends on the columns is done once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -59,7 +59,7 @@ class RecordGatherer:
             schema = schema.select([name for name in schema.names if name in left])
         #: Columns whose values are converted, because a view of their bytes is not enough.
         self._converted = [column for column in schema if viewed.get(column.name) is None]
-        self._masked = [column for column in schema if column.name not in viewed]
+        self._masked = {column.name for column in schema if column.name not in viewed}
         self._chunk_rows = max(1, CHUNK_BYTES // max(dtype.itemsize, 1))
         self._opaque = np.dtype(f"V{dtype.itemsize}")
         self._names = [*schema.names, *(matrix.name for matrix in matrices)]
@@ -85,21 +85,21 @@ class RecordGatherer:
         strips = [(strip, strip.empty(total)) for strip in self._strips]
         columns = dict(chain.from_iterable(strip.split(memory) for strip, memory in strips))
         batch: dict[str, Any] = {name: columns[name] for name in self._names}
-        masks = {c.name: _Masks(c, batch[c.name].shape) for c in self._masked}
+        selections: list[Selection] = []
         position = 0
         for part in parts:
             for start in range(0, len(part), self._chunk_rows):
                 chosen = part[start : start + self._chunk_rows]
-                for records, places in self._found(chosen, position, strips, masks):
+                for records, places in self._found(chosen, position, strips, selections):
                     viewed = records.view(self._view)
                     for strip, memory in strips:
                         strip.fill(memory, places, viewed)
                 position += len(chosen)
         for column in self._converted:
-            valid, elements = masks[column.name].found if column.name in masks else (None, None)
-            batch[column.name] = to_logical(
-                column, batch[column.name], valid, elements, exact_nulls=self._exact_nulls
-            )
+            stored = batch[column.name]
+            is_masked = column.name in self._masked
+            masks = _masks(column, stored.shape, selections) if is_masked else (None, None)
+            batch[column.name] = to_logical(column, stored, *masks, exact_nulls=self._exact_nulls)
         return batch
 
     def _found(
@@ -107,16 +107,17 @@ class RecordGatherer:
         part: Located,
         position: int,
         strips: Sequence[tuple[Strip | Matrix, npt.NDArray[Any]]],
-        masks: Mapping[str, _Masks],
+        selections: list[Selection],
     ) -> Iterator[tuple[npt.NDArray[np.void], slice]]:
         """Yield records of the samples in a part, and their places in a block.
 
-        Masks, and rows that are whole records, are copied to their places here.
+        Rows that are whole records are copied to their places here. If columns have masks, the
+        part's selections are added to `selections`.
         """
         scattered = part.scattered()
         if scattered is None or scattered.is_sorted:
-            selections = list(part.selections(position))
-            for selection in selections:
+            chosen = list(part.selections(position))
+            for selection in chosen:
                 records, places = _records_of(selection.shard), selection.positions
                 assert isinstance(places, slice)
                 if isinstance(selection.rows, slice):
@@ -132,9 +133,9 @@ class RecordGatherer:
             else:
                 records = np.empty(len(part), self._opaque)
                 yield self._gather(shards, scattered, records), filled
-            selections = list(part.selections(position)) if masks else []
-        for mask in masks.values():
-            mask.fill(selections)
+            chosen = list(part.selections(position)) if self._masked else []
+        if self._masked:
+            selections += chosen
 
     def _gather(
         self, shards: Sequence[Shard], scattered: ShardRows, records: npt.NDArray[np.void]
@@ -165,29 +166,24 @@ def _records_of(shard: Shard) -> npt.NDArray[np.void]:
     return shard.records
 
 
-class _Masks:
-    """The validity of one column in a block of values with the given `shape`."""
+def _masks(
+    column: Column, shape: tuple[int, ...], selections: Sequence[Selection]
+) -> tuple[npt.NDArray[np.bool_] | None, npt.NDArray[np.bool_] | None]:
+    """Return which rows, and which of their elements, are valid in a column of the given `shape`.
 
-    def __init__(self, column: Column, shape: tuple[int, ...]) -> None:
-        self._name = column.name
-        self._valid = np.ones(shape[0], np.bool_) if column.null_count else None
-        self._elements = (
-            np.ones((shape[0], math.prod(shape[1:])), np.bool_)
-            if column.element_null_count
-            else None
-        )
-
-    def fill(self, selections: Sequence[Selection]) -> None:
-        for selection in selections:
-            assert isinstance(selection.shard, MDSShard)
-            validity = selection.shard.validity
-            if self._valid is not None and self._name in validity.rows:
-                self._valid[selection.positions] = validity.rows[self._name][selection.rows]
-            if self._elements is not None and self._name in validity.elements:
-                bits = validity.elements[self._name].reshape(selection.shard.num_samples, -1)
-                self._elements[selection.positions] = bits[selection.rows]
-
-    @property
-    def found(self) -> tuple[npt.NDArray[np.bool_] | None, npt.NDArray[np.bool_] | None]:
-        elements = None if self._elements is None else self._elements.reshape(-1)
-        return self._valid, elements
+    None stands for all of them.
+    """
+    name, valid, elements = column.name, None, None
+    if column.null_count:
+        valid = np.ones(shape[0], np.bool_)
+    if column.element_null_count:
+        elements = np.ones((shape[0], math.prod(shape[1:])), np.bool_)
+    for selection in selections:
+        assert isinstance(selection.shard, MDSShard)
+        validity, rows, places = selection.shard.validity, selection.rows, selection.positions
+        if valid is not None and name in validity.rows:
+            valid[places] = validity.rows[name][rows]
+        if elements is not None and name in validity.elements:
+            bits = validity.elements[name].reshape(selection.shard.num_samples, -1)
+            elements[places] = bits[rows]
+    return valid, None if elements is None else elements.reshape(-1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, count, islice
 from typing import TypeAlias
 
@@ -35,6 +35,8 @@ Transformed: TypeAlias = Callable[[Iterable[range]], Iterator[MemoryShard]]
 #: The rows of a batch, their number, and the batch's offset in the plan. An empty batch has a row
 #: that provides the types.
 _Batch: TypeAlias = tuple[list[Located], int, int]
+#: A planned window: its epoch, its number in the epoch, and its slices.
+_Window: TypeAlias = tuple[int, int, list[range]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,22 +145,6 @@ class Refill:
         return window
 
 
-@dataclass
-class _WindowGroup:
-    """Slices whose rows are spread over the same batches.
-
-    Attributes
-    ----------
-    windows : list of (int, int, list of range)
-        The epoch, the number of the window in it, and the slices of each window.
-    ends : list of int
-        Where each batch ends, in rows read since the pass began.
-    """
-
-    windows: list[tuple[int, int, list[range]]] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-
-
 @dataclass(frozen=True, eq=False)
 class EvenRefill(Refill):
     """Spreads a transform's rows over planned batches, of which every rank has the same number."""
@@ -168,48 +154,48 @@ class EvenRefill(Refill):
     def _batches(self, transformed: Transformed) -> Iterator[_Batch]:
         """Spread the rows of each group of windows over the group's batches."""
         done = self.plan.done
-        planned: deque[_WindowGroup] = deque()
+        planned: deque[tuple[list[_Window], list[int]]] = deque()
 
         def slices() -> Iterator[range]:
-            for group in self._groups(done):
-                planned.append(group)
-                for _, _, window in group.windows:
+            for group, ends in self._groups(done):
+                planned.append((group, ends))
+                for _, _, window in group:
                     yield from window
 
         made = transformed(slices())
         while (shard := next(made, None)) is not None:
-            group, shards, windows = planned.popleft(), [shard], []
-            for epoch, number, window in group.windows:
+            (group, ends), shards, windows, given = planned.popleft(), [shard], [], 0
+            for epoch, number, window in group:
                 shards += islice(made, len(window) - len(shards))
                 windows.append(self._window([s for s in shards if s.num_samples], epoch, number))
-                shards = []
-            for (parts, size), end in zip(_evenly(windows, group), group.ends, strict=True):
+                shards, given = [], given + sum(map(len, window))
+            for (parts, size), end in zip(_evenly(windows, given, len(ends)), ends, strict=True):
                 if end > done:
                     yield parts, size, self.plan.offset_of_row(end)
 
-    def _groups(self, done: int) -> Iterator[_WindowGroup]:
+    def _groups(self, done: int) -> Iterator[tuple[list[_Window], list[int]]]:
         """Yield the groups that have batches ending after `done` rows of the pass.
 
-        `ends` of the first group includes batches that end earlier.
+        A group consists of windows, and of the rows of the pass at which its batches end. In the
+        first group, some may end earlier.
         """
         plan = self.plan
         size, first = plan.rows_per_epoch, plan.begin.pass_epoch
         # The first group may begin in an earlier epoch, because a batch may span epochs.
         epoch = max(done // size - ceil_div(plan.batch_size, size), 0)
         epochs = count(epoch) if plan.num_epochs is None else range(epoch, plan.num_epochs)
-        group = _WindowGroup()
+        group: list[_Window] = []
         for epoch in epochs:
             at, end = epoch * size, (epoch + 1) * size
             windows = self._planned_windows(first + epoch)
             for number, slices in enumerate(windows):
-                group.windows.append((first + epoch, number, slices))
+                group.append((first + epoch, number, slices))
                 stop = at + sum(map(len, slices))
                 stop = end if number == len(windows) - 1 else stop
                 if ends := plan.ends(at, stop):
-                    group.ends = ends
                     if ends[-1] > done:
-                        yield group
-                    group = _WindowGroup()
+                        yield group, ends
+                    group = []
                 at = stop
 
     def _planned_windows(self, epoch: int) -> list[list[range]]:
@@ -231,13 +217,17 @@ def joined(block: Block, names: Sequence[str]) -> Batch:
     return batch if any(block.sizes) else slice_batch(batch, 0, 0)
 
 
-def _evenly(windows: list[Located], group: _WindowGroup) -> Iterator[tuple[list[Located], int]]:
-    """Yield the rows of each batch in a group, in window order, and their number."""
-    rows, batches = sum(map(len, windows)), len(group.ends)
-    read = sum(len(one) for _, _, slices in group.windows for one in slices)
-    if rows < min(batches, read):  # with batches of one row, a rank may have one row fewer
+def _evenly(
+    windows: list[Located], given: int, batches: int
+) -> Iterator[tuple[list[Located], int]]:
+    """Yield the rows of each batch, in window order, and their number.
+
+    `windows` are the rows that a transform returned for `given` rows, spread over `batches`.
+    """
+    rows = sum(map(len, windows))
+    if rows < min(batches, given):  # with batches of one row, a rank may have one row fewer
         raise TransformError(
-            f"a transform function returned {rows} rows for {read}, too few for the "
+            f"a transform function returned {rows} rows for {given}, too few for the "
             f"{batches} batches that every rank makes. To leave out rows, pass predicate= or "
             "filters=, or leave them out before writing, but do not drop them in the function. If "
             'on_corrupt="skip" left out the rows, pass shuffling_queue_capacity=, so that the '
