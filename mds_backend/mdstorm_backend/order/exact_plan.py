@@ -19,7 +19,7 @@ import numpy.typing as npt
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.lanes import EpochLanes, LaneRange, Lanes, ceil_div
+from mdstorm_backend.order.lanes import EpochLanes, Lanes, ceil_div
 from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples, places_in
 
 _Numbers = npt.NDArray[np.int64]
@@ -251,9 +251,9 @@ class ExactPlan(Plan):
         for epoch in count(first) if self.num_epochs is None else range(first, self.num_epochs):
             lanes, number = self._lanes_at(epoch * self.num_samples), first_epoch + epoch
             consumed = max(done - epoch * self.num_samples, 0)
-            whole = [LaneRange(rank, 0, len(lanes.first_lane(rank)))] if not consumed else None
-            for lane, start, stop in whole or lanes.remaining(rank, consumed):
-                yield lanes.first_lane(lane), number, range(start, stop)
+            whole = [(rank, range(len(lanes.first_lane(rank))))] if not consumed else None
+            for lane, used in whole or lanes.remaining(rank, consumed):
+                yield lanes.first_lane(lane), number, used
 
 
 def cut(chunks: Iterator[Chunk], sizes: Iterator[int], part: int, parts: int) -> Iterator[Chunk]:

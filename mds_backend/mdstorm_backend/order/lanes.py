@@ -48,14 +48,6 @@ class Lanes(NamedTuple):
     padded_to: int = 0
 
 
-class LaneRange(NamedTuple):
-    """Samples `start` to `stop` of a lane in the epoch's first layout, in reading order."""
-
-    lane: int
-    start: int
-    stop: int
-
-
 def ceil_div(dividend: int, divisor: int) -> int:
     """Divide integers, rounding up."""
     return -(-dividend // divisor)
@@ -116,7 +108,8 @@ class Layout:
     Parameters
     ----------
     lanes, starts, stops : numpy.ndarray
-        int64, the fields of each `LaneRange`.
+        int64, for each range of unread samples: its lane in the epoch's first layout, and where it
+        begins and ends in that lane.
     sizes : numpy.ndarray
         int64, number of samples in each new lane.
     """
@@ -126,12 +119,15 @@ class Layout:
         self._ends = np.cumsum(stops - starts)
         self.bounds = np.concatenate(([0], np.cumsum(sizes)))
 
-    def remaining(self, lane: int, taken: int) -> Iterator[LaneRange]:
-        """Yield the ranges of a lane after its first `taken` samples."""
+    def remaining(self, lane: int, taken: int) -> Iterator[tuple[int, range]]:
+        """Yield the ranges of a lane after its first `taken` samples.
+
+        Each consists of a lane in the first layout and the places in it, in reading order.
+        """
         lows = self.bounds[[lane]] + taken
         found = self._chosen(lows, self.bounds[[lane + 1]])
-        for values in zip(*(array.tolist() for array in found), strict=True):
-            yield LaneRange(*values)
+        for first, start, stop in zip(*(array.tolist() for array in found), strict=True):
+            yield first, range(start, stop)
 
     def after(self, taken: Counts, sizes: Counts) -> Layout:
         """Return a layout with new lanes, without the first `taken` samples of each old lane."""
@@ -191,8 +187,11 @@ class EpochLanes:
         bounds = _layout(replace(self, lanes=self.lanes[:1])).bounds
         return range(int(bounds[lane]), int(bounds[lane + 1]))
 
-    def remaining(self, lane: int, consumed: int) -> Iterator[LaneRange]:
-        """Yield a lane's remaining ranges once `consumed` samples in the epoch have been read."""
+    def remaining(self, lane: int, consumed: int) -> Iterator[tuple[int, range]]:
+        """Yield what is left of a lane once `consumed` samples in the epoch have been read.
+
+        Each range consists of a lane in the first layout and the places in it.
+        """
         first = self.first_number
         taken = self.deal.num_dealt(lane, first + self.lanes[-1].consumed, first + consumed)
         return _layout(self).remaining(lane, taken)
