@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from mdstorm_backend.elastic.elastic_order import ElasticOrder, Epoch, StreamIds
+from mdstorm_backend.elastic.elastic_order import ElasticOrder, Epoch
 from mdstorm_backend.elastic.partitions import Cells, Partition
 from mdstorm_backend.elastic.sampling import CHUNK, Ids, IntArray, StreamShape, as_integer, chunks
 from mdstorm_backend.errors import InvalidArgumentError
@@ -103,7 +103,7 @@ def _random(epoch: Epoch) -> _Batches:
     partition = _partition(epoch, size, epoch.sample_in_epoch)
 
     @cache
-    def ids() -> StreamIds:
+    def ids() -> Callable[[Ids], Ids]:
         return epoch.ids(epoch.streams, wanted=partition.canonical_nodes(rank))
 
     return range(partition.num_batches), lambda numbers: ids()(partition.batches(numbers, rank))
@@ -135,9 +135,8 @@ def _stratified(epoch: Epoch) -> _Batches:
     shares, ranks = _shares(epoch.proportions, epoch.global_batch_size), epoch.world.local_size
     rank, batch_size = epoch.world.rank, epoch.order.batch_size
     of_streams = _ids_per_stream(epoch, [None] * len(epoch.streams))
-    of_cells = [
-        Cells(ids.samples.num_samples, epoch.canonical_nodes, 1, ranks) for ids in of_streams
-    ]
+    sizes = [int(stream.counts.sum()) for stream in epoch.streams]
+    of_cells = [Cells(size, epoch.canonical_nodes, 1, ranks) for size in sizes]
     counts = [
         cells.rank_entries * ranks // share for cells, share in zip(of_cells, shares, strict=True)
     ]
@@ -216,7 +215,7 @@ def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
     )
 
 
-def _ids_per_stream(epoch: Epoch, wanted: Sequence[list[int] | None]) -> list[StreamIds]:
+def _ids_per_stream(epoch: Epoch, wanted: Sequence[list[int] | None]) -> list[Callable[[Ids], Ids]]:
     of_streams = zip(epoch.streams, epoch.proportions, wanted, strict=True)
     return [epoch.ids([stream], proportion, nodes) for stream, proportion, nodes in of_streams]
 

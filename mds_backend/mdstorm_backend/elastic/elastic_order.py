@@ -11,8 +11,9 @@ rank's batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -224,18 +225,19 @@ class Epoch:
         streams: Sequence[ShardSample],
         proportion: float = 1,
         wanted: list[int] | None = None,
-    ) -> StreamIds:
+    ) -> Callable[[Ids], Ids]:
         """Draw and shuffle samples from some streams; return a map from entries to sample ids.
 
-        The shuffle block size is multiplied by `proportion`. If `wanted` lists canonical nodes,
-        only their entries can be looked up.
+        The entries are those of a partition; -1 (padding) stays -1. The shuffle block size is
+        multiplied by `proportion`. If `wanted` lists canonical nodes, only their entries can be
+        looked up.
         """
         order = self.order
         assert order.shuffle_block_size is not None, "resolved() has not been called"
         balanced = order.sampling_method == "balanced"
         samples = sampling.resample(streams, order.shuffle_seed + (self.epoch if balanced else 0))
         if not order.shuffle:
-            return StreamIds(samples, None)
+            return partial(_sample_ids, samples, None, None)
         nodes, total = self.canonical_nodes, samples.num_samples
         if order.shuffle_algo == "naive" or (wanted is not None and len(wanted) == nodes):
             wanted = None
@@ -252,14 +254,15 @@ class Epoch:
             int(order.shuffle_block_size * proportion),
             wanted,
         )
-        return StreamIds(samples, ids, left_out)
+        return partial(_sample_ids, samples, ids, left_out)
 
 
-@dataclass(frozen=True)
-class StreamIds:
-    """Map from the entries of a partition to sample ids; -1 (padding) stays -1.
+def _sample_ids(
+    samples: sampling.Resampling, order: IntArray | None, left_out: Ids | None, entries: Ids
+) -> Ids:
+    """Return the sample ids of a partition's entries; -1 (padding) stays -1.
 
-    Attributes
+    Parameters
     ----------
     samples : Resampling
         Sample ids by big id: see `mdstorm_backend.elastic.sampling`.
@@ -268,21 +271,16 @@ class StreamIds:
     left_out : numpy.ndarray or None
         For each canonical node, the number of entries up to its end that `order` omits; None if
         `order` has all entries.
+    entries : numpy.ndarray
+        The entries, in any shape.
     """
-
-    samples: sampling.Resampling
-    order: IntArray | None
-    left_out: Ids | None = None
-
-    def __call__(self, entries: Ids) -> Ids:
-        """Return the sample ids for entries, in an array of the same shape."""
-        padding, places = entries < 0, entries
-        if self.left_out is not None:
-            nodes = ((entries + 1) * len(self.left_out) - 1) // self.samples.num_samples
-            places = np.where(padding, 0, entries - self.left_out[nodes])
-        ids = places if self.order is None else self.order[places]
-        table, first = self.samples.ids, self.samples.first_id
-        found = (ids + first if table is None else table[ids]).astype(np.int64, copy=False)
-        if padding.any():
-            found[padding] = -1
-        return found
+    padding, places = entries < 0, entries
+    if left_out is not None:
+        nodes = ((entries + 1) * len(left_out) - 1) // samples.num_samples
+        places = np.where(padding, 0, entries - left_out[nodes])
+    ids = places if order is None else order[places]
+    table, first = samples.ids, samples.first_id
+    found = (ids + first if table is None else table[ids]).astype(np.int64, copy=False)
+    if padding.any():
+        found[padding] = -1
+    return found

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, repeat
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class ElasticShare:
     streams: tuple[StreamShape, ...] = ()
     states_batch_size: bool = True
     follows_world: bool = False
-    cache: EpochCache[_Dealt] = field(default_factory=EpochCache, repr=False, compare=False)
+    cache: EpochCache[list[Ids]] = field(default_factory=EpochCache, repr=False, compare=False)
 
     #: Name of the order in states and messages.
     name: ClassVar[str] = "elastic"
@@ -200,8 +200,8 @@ class ElasticPlan(Plan):
         return self.share.order.batch_size if self.share.states_batch_size else self.batch_size
 
     @property
-    def _dealt(self) -> _Dealt:
-        """The rank's samples from the beginning of the plan to the end of the epoch.
+    def _dealt(self) -> list[Ids]:
+        """The samples of each part, from the beginning of the plan to the end of the epoch.
 
         Raises
         ------
@@ -211,8 +211,7 @@ class ElasticPlan(Plan):
         position = self.start
         # At the end of an epoch nothing is left, even if this world would pad the epoch further.
         if position.consumed and position.is_end:
-            nothing = np.empty((self.num_parts, 0, self._batch_size_of_order), np.int64)
-            return _Dealt(nothing, [0] * self.num_parts)
+            return [np.empty(0, np.int64)] * self.num_parts
         arguments = self._deal_arguments(position)
         try:
             return self.share.cache.get(arguments, partial(_deal, *arguments))
@@ -285,7 +284,7 @@ class ElasticPlan(Plan):
     @cached_property
     def _counts(self) -> list[int]:
         """Number of samples in each part, kept after their ids have been dropped."""
-        return self._dealt.counts
+        return list(map(len, self._dealt))
 
     @cached_property
     def _lists(self) -> list[int]:
@@ -313,22 +312,17 @@ class ElasticPlan(Plan):
 
     def samples(self, part: int = 0) -> Samples:
         """Return the remaining samples of a part, and the batches that its worker makes of them."""
-        ids, size, skipped = self._ids(part), self.batch_size, self.begin.skip
+        ids, size, skipped = self._dealt[part], self.batch_size, self.begin.skip
         full, rest = divmod(len(ids) - skipped, size)
         last = [rest] if rest and not self.drop_last else []
         sizes = chain(repeat(size, full), last)
         return Samples(self._halves(ids[skipped:]), sizes, self._offsets(part, skipped // size))
 
-    def _ids(self, part: int) -> Ids:
-        dealt = self._dealt
-        ids: Ids = dealt.ids[part].reshape(-1)
-        return ids[ids >= 0] if len(ids) > dealt.counts[part] else ids
-
     def after(self, batches: int) -> Samples:
         """Return the samples and batches of all parts after this many of their batches in turn."""
         found: dict[int, Ids] = {}
-        for part in range(self.num_parts):
-            ids, size = self._ids(part), self.batch_size
+        size = self.batch_size
+        for part, ids in enumerate(self._dealt):
             for number, offset in enumerate(self._offsets(part, 0)):
                 found[offset] = ids[number * size : (number + 1) * size]
         offsets = range(batches + 1, len(found) + 1)
@@ -399,13 +393,7 @@ def _taken(offset: int, lists: list[int]) -> list[int]:
     return taken
 
 
-class _Dealt(NamedTuple):
-    """Sample ids of shape (workers, batches, batch size), padded with -1, and counts by worker."""
-
-    ids: Ids
-    counts: list[int]
-
-
-def _deal(order: ElasticOrder, *arguments: Any) -> _Dealt:
-    ids = rank_work(order, *arguments)
-    return _Dealt(ids, [int(np.count_nonzero(of_worker >= 0)) for of_worker in ids])
+def _deal(order: ElasticOrder, *arguments: Any) -> list[Ids]:
+    """Return the remaining sample ids of each worker's part, without padding."""
+    parts = [part.reshape(-1) for part in rank_work(order, *arguments)]
+    return [ids if (ids >= 0).all() else ids[ids >= 0] for ids in parts]
