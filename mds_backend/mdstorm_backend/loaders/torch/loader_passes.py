@@ -7,13 +7,11 @@ as one sample of the dataset, as in MosaicML Streaming's loader.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence, Sized
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.utils.data import DataLoader
@@ -35,6 +33,10 @@ from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_te
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order import Position
 
+#: Where an iteration began, or None for the beginning of the epoch that began last; the number of
+#: samples used since; and whether its end was used.
+Counted: TypeAlias = tuple[Position | None, int, bool]
+
 
 @dataclass
 class CountedPass:
@@ -46,33 +48,24 @@ class CountedPass:
         Where the iteration began; None for the beginning of the epoch that began last.
     consumer : Consumer
         The code that takes the batches.
-    samples : int
-        Number of samples in batches since `start`.
-    latest : deque of int
-        Number of samples in each of the latest batches.
+    samples : tuple of int
+        Number of samples since `start` after each of the latest batches, ending with the latest
+        one.
     is_over : bool
         Whether the end was requested.
     """
 
     start: Position | None = None
     consumer: Consumer = field(default_factory=CONSUMER.get)
-    samples: int = 0
-    latest: deque[int] = field(default_factory=partial(deque, maxlen=MOST_UNUSED))
+    samples: tuple[int, ...] = (0,)
     is_over: bool = False
 
     @property
-    def used(self) -> int:
-        """Number of samples in batches that have been used."""
-        return self.samples - sum(islice(reversed(self.latest), self.consumer.num_unused))
-
-    @property
-    def is_used_up(self) -> bool:
-        """Whether the end was requested, and all batches before it have been used."""
-        return self.is_over and not self.consumer.num_unused
-
-    def copied(self) -> CountedPass:
-        """Return a copy that resumes after the used batches."""
-        return CountedPass(self.start, Consumer(), self.used, is_over=self.is_used_up)
+    def position(self) -> Counted:
+        """The position after the used batches."""
+        unused = self.consumer.num_unused
+        used = self.samples[max(len(self.samples) - 1 - unused, 0)]
+        return self.start, used, self.is_over and not unused
 
 
 @dataclass
@@ -116,7 +109,10 @@ class LoaderPasses:
 
     def __copy__(self) -> LoaderPasses:
         """Return a copy for a loader over the same dataset, without running iterations."""
-        counted = None if self.counted is None else self.counted.copied()
+        counted = None
+        if (position := self.counted) is not None:
+            start, samples, is_over = position
+            counted = CountedPass(start, Consumer(), (samples,), is_over)
         return replace(
             self,
             passes=None,
@@ -141,14 +137,11 @@ class LoaderPasses:
             epochs.resume(position)
 
     @property
-    def counted(self) -> CountedPass | None:
+    def counted(self) -> Counted | None:
         """The position of the latest pass, if the samples in its batches are counted."""
-        if self.pytorch_pass is not None or self.passes is None:
-            return self.pytorch_pass
-        if (found := self.passes.counted_position()) is None:
-            return None
-        start, samples, is_over = found
-        return CountedPass(start, Consumer(), samples, is_over=is_over)
+        if self.pytorch_pass is not None:
+            return self.pytorch_pass.position
+        return None if self.passes is None else self.passes.counted_position()
 
     def end_workers(self) -> None:
         """End the persistent workers; workers of a running iteration end with that iteration."""
@@ -255,8 +248,8 @@ def counted_batches(
         rows = count_rows(batch)
         # This call precedes the counting, since Ctrl-C in a call after it would lose the batch.
         recorder.record_received([rows])
-        counted.latest.append(rows)
-        counted.samples += rows
+        samples = counted.samples
+        counted.samples = (*samples[-MOST_UNUSED:], samples[-1] + rows)
         kept.pytorch_pass = counted  # another iteration may have been advanced in the meantime
         yield batch
         recorder.record_request()

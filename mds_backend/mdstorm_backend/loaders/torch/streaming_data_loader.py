@@ -24,7 +24,7 @@ from mdstorm_backend.loaders.torch.streaming_dataset import (
     check_items_are_samples,
     makes_samples,
 )
-from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, NotedItems, TorchBatch
+from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, TorchBatch
 from mdstorm_backend.read.reader import check_batch_size
 
 if TYPE_CHECKING:
@@ -161,8 +161,9 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         super().__init__(dataset, batch_size=rows, **options)
         if own_iteration and not _counts_itself(self):
             collate = self.collate_fn  # may come from another loader, already wrapped
-            collate = collate.collate if isinstance(collate, NotedItems) else collate
-            self.collate_fn = NotedItems(collate, dataset, by_one=rows is None)
+            if isinstance(collate, partial) and collate.func is torch_batches.noted:
+                collate = collate.args[0]
+            self.collate_fn = partial(torch_batches.noted, collate, dataset, rows is None)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         found = describe_data(self.dataset, full=full)
@@ -182,14 +183,14 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         kept = self._mdstorm
         if kept.pytorch_pass is not None:
-            return kept.pytorch_pass.samples
+            return kept.pytorch_pass.samples[-1]
         return 0 if kept.passes is None else kept.passes.rows
 
     @num_samples_yielded.setter
     def num_samples_yielded(self, count: int) -> None:
         if self._mdstorm.pytorch_pass is None:
             self._mdstorm.pytorch_pass = loader_passes.CountedPass()
-        self._mdstorm.pytorch_pass.samples = count
+        self._mdstorm.pytorch_pass.samples = (count,)
 
     def _get_batch_size(self, batch: Any) -> int:
         """Return the number of samples in a batch made by PyTorch, as MosaicML Streaming does."""
@@ -288,16 +289,14 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
-        counted = counted or loader_passes.CountedPass(samples=self.num_samples_yielded)
+        start, samples, is_over = counted or (None, self.num_samples_yielded, False)
         if _has_own_states(self.dataset):
-            return self.dataset.state_dict(counted.used * opened.num_ranks, False)
+            return self.dataset.state_dict(samples * opened.num_ranks, False)
         check_items_are_samples(self.dataset)
         by_torch: dict[str, Any] = {}
         if not (kept.reads_blocks or _counts_itself(self)):
             by_torch = {"batch_size": self.batch_size or 1, "num_workers": self.num_workers}
-        return opened.state_of_rank(
-            counted.used, counted.start, is_over=counted.is_used_up, **by_torch
-        )
+        return opened.state_of_rank(samples, start, is_over=is_over, **by_torch)
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return how much has been yielded so far, and what training waited for.

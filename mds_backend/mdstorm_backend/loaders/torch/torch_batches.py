@@ -183,20 +183,15 @@ def mapped_collate(batch_map: BatchMap, samples: list[Any]) -> Any:
     return mapped(batch_map, collate_samples(samples))
 
 
-@dataclass(frozen=True)
-class NotedItems:
-    """A ``collate_fn`` that records, in the reading process, whether items are single samples."""
+def noted(collate: Collate, dataset: StreamingDataset, is_one: bool, items: Any) -> Any:
+    """Return ``collate(items)``; record, in the reading process, whether items are single samples.
 
-    collate: Collate
-    dataset: StreamingDataset
-    by_one: bool
-
-    def __call__(self, items: Any) -> Any:
-        """Return the batch for a list of items, or the converted item if `by_one`."""
-        worker = get_worker_info()
-        dataset: Any = self.dataset if worker is None else worker.dataset
-        dataset._mdstorm.record_items(1 if self.by_one else len(items))
-        return self.collate(items)
+    `items` is a list of items, or a single item if `is_one`.
+    """
+    worker = get_worker_info()
+    source: Any = dataset if worker is None else worker.dataset
+    source._mdstorm.record_items(1 if is_one else len(items))
+    return collate(items)
 
 
 class Workers:
