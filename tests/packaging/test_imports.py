@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from tests.kit.programs import run_command
-from tests.unit.compat.test_public_names import MODULES
 
 from mdstorm import convert
+from mdstorm_migrate.petastorm.names import PUBLIC
 
 HEAVY = {
     *("adlfs", "databricks", "deltalake", "gcsfs", "pandas", "pyiceberg", "pyspark", "s3fs"),
@@ -34,8 +34,8 @@ def test_import_loads_no_framework(package: str) -> None:
 
 
 def test_modules_with_petastorm_names_load_no_framework() -> None:
-    of_a_framework = {".pytorch", ".tf_utils"}
-    names = [f"mdstorm{module}" for module in MODULES if module not in of_a_framework]
+    of_a_framework = {"petastorm.pytorch", "petastorm.tf_utils"}
+    names = [name.replace("petastorm", "mdstorm", 1) for name in PUBLIC.keys() - of_a_framework]
     assert not HEAVY & loaded_after(f"import {', '.join(names)}")
 
 

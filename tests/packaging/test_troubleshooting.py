@@ -7,7 +7,7 @@ import runpy
 from typing import Any
 
 import pytest
-from tests.packaging.test_pages import ROOT, anchor_of
+from tests.packaging.pages import ROOT, anchor_of
 
 import mdstorm.errors
 from mdstorm._petastorm_names import ABSENT

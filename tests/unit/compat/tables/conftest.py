@@ -1,11 +1,15 @@
 """Store and catalog servers for tests of public functions."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from tests.kit.delta_tables import WITH_VECTORS, add, commit, kill, metadata
 from tests.kit.servers.catalog import Catalog, catalog_on
 from tests.kit.servers.s3 import S3Server
 from tests.kit.servers.unity import TOKEN
+from tests.unit.compat.tables.orders import FIELDS, NAME
 from tests.unit.mds_backend.storage.conftest import (  # noqa: F401
     default_cache,
     fresh_filesystems,
@@ -39,3 +43,14 @@ def catalog(
     found.unity.reset()
     found.guard.reset()
     found.behind.remove("tables/")  # this test's files must not appear in later tables
+
+
+@pytest.fixture
+def orders(catalog: Catalog, tmp_path: Path) -> Catalog:
+    """The table `NAME`, which has two files and two deleted rows."""
+    table = tmp_path / "orders"
+    files = [add(table, f"{n}.parquet", pa.table({"n": range(n, n + 5)})) for n in (0, 5)]
+    commit(table, WITH_VECTORS, metadata(FIELDS), *files)
+    kill(table, {"0.parquet": [0, 3]})
+    catalog.put(NAME, table)
+    return catalog

@@ -12,7 +12,7 @@ import pytest
 from tests.kit.servers.catalog import Catalog
 from tests.kit.servers.rest_catalog import TOKEN, RestCatalogServer
 from tests.kit.servers.s3 import ACCOUNT, BUCKET
-from tests.unit.compat.tables.test_names import NAME, NEWEST, by_torch, numbers, orders  # noqa: F401
+from tests.unit.compat.tables.orders import NAME, NEWEST, by_torch, numbers
 
 from mdstorm import convert, make_batch_reader
 from mdstorm.errors import UnsupportedTableError
@@ -29,7 +29,7 @@ HOST = f"points-{ACCOUNT}.s3-accesspoint.us-east-1.amazonaws.com"
 
 
 @pytest.fixture
-def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:  # noqa: F811
+def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The host name in each request to the store; its access point has a different host name."""
     from moto.s3control.models import s3control_backends
 
@@ -43,7 +43,7 @@ def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:  # noq
 
 
 @pytest.fixture
-def vended(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def vended(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the catalog return credentials that specify the access point."""
     vend = orders.unity.vend
 
@@ -59,7 +59,7 @@ def test_table_is_read_through_the_access_point_in_its_credentials(
     format_: str,
     vended: None,
     hosts: list[str],
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
     tmp_path: Path,
 ) -> None:
     wanted = NEWEST
@@ -77,7 +77,7 @@ def test_table_is_read_through_the_access_point_in_its_credentials(
 
 
 @pytest.fixture
-def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:  # noqa: F811
+def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:
     """Metadata file URL of an Iceberg table that is in the store and has the rows `NEWEST`."""
     tables = pytest.importorskip("tests.kit.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
@@ -92,7 +92,7 @@ def test_iceberg_table_is_read_through_the_access_point_from_its_catalog(
     sent_with: str,
     iceberg: str,
     hosts: list[str],
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
 ) -> None:
     orders.unity.metadata["main.ice.berg"] = iceberg
     getattr(orders.unity, sent_with)[f"s3.access-points.{BUCKET}"] = POINT
@@ -106,7 +106,7 @@ def test_iceberg_table_is_read_through_the_access_point_from_its_catalog(
 def test_iceberg_table_with_metadata_elsewhere_is_read_through_the_access_point(
     directory: str,
     hosts: list[str],
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
     tmp_path: Path,
 ) -> None:
     tables = pytest.importorskip("tests.kit.iceberg_tables")
@@ -144,7 +144,7 @@ def test_metadata_access_point_is_not_used_for_other_buckets() -> None:
 def test_rest_catalog_table_is_read_through_its_access_point(
     iceberg: str,
     hosts: list[str],
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
     tmp_path: Path,
 ) -> None:
     from pyiceberg.catalog import load_catalog
@@ -162,7 +162,7 @@ def test_rest_catalog_table_is_read_through_its_access_point(
 
 def test_path_with_an_access_point_is_read(
     hosts: list[str],
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
 ) -> None:
     keys = orders.guard.hand_out(f"tables/{NAME}/", 3600).keys()
     url = f"s3://{POINT}/tables/{NAME}"
@@ -173,7 +173,7 @@ def test_path_with_an_access_point_is_read(
 
 def test_mds_is_written_and_read_through_an_access_point(
     hosts: list[str],
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keys = orders.guard.hand_out("mds/", 3600).keys()

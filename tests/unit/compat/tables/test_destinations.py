@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.kit.servers.catalog import Catalog
 from tests.kit.servers.s3 import BUCKET
-from tests.unit.compat.tables.test_names import NAME, orders  # noqa: F401
+from tests.unit.compat.tables.orders import NAME
 
 from mdstorm import convert
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
@@ -40,7 +40,7 @@ def test_unusable_destination_raises_error_before_any_catalog_request(
     error: type[Exception],
     words: str,
     written: Path,
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
 ) -> None:
     if options:
         (written / "mds" / "_mdstorm").unlink()
@@ -50,7 +50,7 @@ def test_unusable_destination_raises_error_before_any_catalog_request(
 
 
 def test_destination_inside_table_raises_error_before_anything_is_written(
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
 ) -> None:
     """Table maintenance, such as VACUUM, would remove the dataset."""
     before = list(orders.behind.keys)

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from tests.kit.servers.catalog import Catalog
-from tests.unit.compat.tables.test_names import (  # noqa: F401
+from tests.unit.compat.tables.orders import (
     FIRST,
     NAME,
     NEWEST,
     SPELLINGS,
-    orders,
+    Opening,
     run,
+    share_by_torch,
 )
 
 from mdstorm import convert, make_batch_reader, make_reader
@@ -58,14 +59,6 @@ def by_batched_loader(name: str, rank: int, ranks: int, **as_of: Any) -> Iterato
         yield from (n for batch in loader for n in batch["n"].tolist())
 
 
-def by_torch(name: str, rank: int, ranks: int, **as_of: Any) -> Iterator[int]:
-    made = make_spark_converter(name, **as_of).make_torch_dataloader(
-        batch_size=3, num_epochs=1, cur_shard=rank, shard_count=ranks
-    )
-    with made as loader:
-        yield from (n for batch in loader for n in batch["n"].tolist())
-
-
 def by_convert(name: str, rank: int, ranks: int, **as_of: Any) -> Iterator[int]:
     with tempfile.TemporaryDirectory() as folder:
         made = convert(name, f"{folder}/mds", progress=False, **as_of)
@@ -104,7 +97,7 @@ WITHOUT_TENSORFLOW: dict[str, Read] = {
     "make_batch_reader": by_batch_reader,
     "DataLoader": by_row_loader,
     "BatchedDataLoader": by_batched_loader,
-    "make_torch_dataloader": by_torch,
+    "make_torch_dataloader": share_by_torch,
     "convert": by_convert,
     "mdstorm convert, mdstorm verify": by_commands,
 }
@@ -132,17 +125,6 @@ def read_all(
             yield from ((f"{entry} {[*as_of]}", n) for n in read(name, rank, ranks, **as_of))
 
 
-class Opening(torch_data.IterableDataset):  # type: ignore[misc, name-defined]
-    """Opens the table in each worker process and reads the worker's share."""
-
-    def __init__(self, read: Callable[[str, int, int], Iterator[Any]], name: str) -> None:
-        self.read, self.name = read, name
-
-    def __iter__(self) -> Iterator[Any]:
-        worker = torch_data.get_worker_info()
-        return self.read(self.name, worker.id, worker.num_workers)
-
-
 def read_in_a_program(method: str | None, name: str) -> list[tuple[str, int]]:
     """Read with every entry point, in two worker processes or in this process."""
     # TensorFlow does not work in processes that are forked after it has been imported.
@@ -159,7 +141,7 @@ def read_in_a_program(method: str | None, name: str) -> list[tuple[str, int]]:
 def test_every_entry_point_reads_each_row_of_named_table_once(
     method: str | None,
     name: str,
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
 ) -> None:
     """Run in a new process, because deltalake does not work in forks made after it was used."""
     orders.behind.grow_old(f"tables/{NAME}/_delta_log/{0:020}")
@@ -182,7 +164,7 @@ def test_every_entry_point_reads_each_row_of_named_table_once(
 def test_converter_workers_read_each_row_of_named_table_once(
     method: str,
     name: str,
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
 ) -> None:
     with make_spark_converter(name).make_torch_dataloader(num_epochs=1) as made:
         how: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": method}
@@ -205,7 +187,7 @@ OF_MDS: dict[str, Callable[[str], Any]] = {
 def test_mds_entry_point_error_explains_how_to_read_a_table_by_name(
     entry: str,
     name: str,
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
 ) -> None:
     with pytest.raises(DatasetNotFoundError) as caught:
         OF_MDS[entry](name)

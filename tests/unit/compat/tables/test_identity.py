@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 from tests.kit.servers.catalog import Catalog
-from tests.unit.compat.tables.test_entries import Opening, by_torch
-from tests.unit.compat.tables.test_names import NAME, NEWEST, orders  # noqa: F401
+from tests.unit.compat.tables.orders import NAME, NEWEST, Opening, share_by_torch
 
 from mdstorm.errors import CredentialsError
 from mdstorm.spark import make_spark_converter
@@ -25,7 +24,7 @@ def forget(_: int) -> None:
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_parent_obtains_credentials_for_workers_without_an_identity(
     method: str,
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
 ) -> None:
     orders.unity.lifetime = 3.0  # the first credentials expire before workers use them
     with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
@@ -38,7 +37,7 @@ def test_parent_obtains_credentials_for_workers_without_an_identity(
 
 @pytest.mark.long
 def test_refused_credentials_for_worker_without_identity_raise_error_with_cause(
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
 ) -> None:
     with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
         orders.unity.refusal = ("403 Forbidden", "PERMISSION_DENIED", "no more")
@@ -55,10 +54,10 @@ def test_refused_credentials_for_worker_without_identity_raise_error_with_cause(
 
 @pytest.mark.long
 def test_error_in_worker_without_an_identity_lists_required_variables(
-    orders: Catalog,  # noqa: F811
+    orders: Catalog,
 ) -> None:
     loader = torch_data.DataLoader(
-        Opening(by_torch, NAME),
+        Opening(share_by_torch, NAME),
         batch_size=None,
         num_workers=2,
         multiprocessing_context="spawn",

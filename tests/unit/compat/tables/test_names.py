@@ -9,16 +9,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
-from tests.kit.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata, protocol
+from tests.kit.delta_tables import add, commit, metadata, protocol
 from tests.kit.servers.catalog import Catalog
 from tests.kit.servers.http import respond
 from tests.kit.servers.s3 import BUCKET
 from tests.kit.servers.unity import READABLE, TOKEN
 from tests.kit.servers.vending import MARK
+from tests.unit.compat.tables.orders import (
+    FIELDS,
+    FIRST,
+    NAME,
+    NEWEST,
+    SPELLINGS,
+    by_torch,
+    numbers,
+    run,
+)
 
 from mdstorm import convert, make_batch_reader, make_reader
-from mdstorm.cli import main
 from mdstorm.errors import (
     CredentialsError,
     DatasetNotFoundError,
@@ -29,47 +37,12 @@ from mdstorm.errors import (
     UnsupportedTableError,
     UnsupportedURLError,
 )
-from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.spark import make_spark_converter
 from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.catalogs import workspace
 from mdstorm_backend.catalogs.workspace import Workspace
 from mdstorm_backend.maintenance import head, inspect, verify
 from mdstorm_backend.parquet import open_parquet
-
-NAME = "main.sales.orders"
-SPELLINGS = pytest.mark.parametrize("name", [NAME, "`main`.`sales`.`orders`", f"uc://{NAME}"])
-FIELDS = [field("n", "long")]
-#: The live rows in the newest version and in version 0.
-NEWEST, FIRST = [1, 2, 4, *range(5, 10)], list(range(10))
-
-
-@pytest.fixture
-def orders(catalog: Catalog, tmp_path: Path) -> Catalog:
-    """The table `NAME`, which has two files and two deleted rows."""
-    table = tmp_path / "orders"
-    files = [add(table, f"{n}.parquet", pa.table({"n": range(n, n + 5)})) for n in (0, 5)]
-    commit(table, WITH_VECTORS, metadata(FIELDS), *files)
-    kill(table, {"0.parquet": [0, 3]})
-    catalog.put(NAME, table)
-    return catalog
-
-
-def numbers(reader: Any) -> list[int]:
-    with reader:
-        return sorted(int(n) for batch in reader for n in _values(batch.n))
-
-
-def _values(found: Any) -> Any:
-    return found if hasattr(found, "__len__") else [found]
-
-
-def by_torch(converter: SparkDatasetConverter) -> list[int]:
-    with converter.make_torch_dataloader(batch_size=3, num_epochs=1) as loader:
-        return sorted(n for batch in loader for n in batch["n"].tolist())
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 @SPELLINGS

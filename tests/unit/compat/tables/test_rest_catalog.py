@@ -12,7 +12,7 @@ import pytest
 from tests.kit.servers.catalog import Catalog
 from tests.kit.servers.rest_catalog import TOKEN, RestCatalogServer
 from tests.kit.servers.vending import MARK
-from tests.unit.compat.tables.test_names import by_torch, numbers
+from tests.unit.compat.tables.orders import by_torch, numbers
 
 from mdstorm import convert, make_batch_reader
 from mdstorm.errors import CredentialsError, InvalidArgumentError

@@ -8,44 +8,18 @@ from typing import Any
 import jsonschema
 import pytest
 from tests.kit.migrating import each, invoke, schema_of
+from tests.unit.migrate.report.reports import MIXED, report_of, report_of_text
 
 from mdstorm_migrate import migrate
 from mdstorm_migrate.base.edits import Finding, Lines
 from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.migrate import migrate as command
 from mdstorm_migrate.environment import Condition
-from mdstorm_migrate.report.content import FileReport, Region, Report
+from mdstorm_migrate.report.content import FileReport, Region
 from mdstorm_migrate.report.data import to_json, to_sarif
 from mdstorm_migrate.report.formats import FORMATS
 from mdstorm_migrate.report.text import to_text
 from mdstorm_migrate.rules import find_rule
-from mdstorm_migrate.run.discover import Skipped, discover
-from mdstorm_migrate.run.outcome import Settings
-from mdstorm_migrate.run.together import run
-
-#: A file with an exact edit, an edit to review, a place for manual review, and a note.
-MIXED = """\
-from petastorm import make_reader
-getLogger("petastorm.reader")
-from petastorm.unischema import _fullmatch
-
-make_reader(url, **options)
-"""
-
-
-def report_of(root: Path, *, write: bool = False) -> Report:
-    report = Report(Settings(), write)
-    missing = [path for path in root.iterdir() if path.name == "gone.py"]
-    found = list(discover([*missing, root]))  # a broken link is an error if it is passed explicitly
-    report.skipped += [one for one in found if isinstance(one, Skipped)]
-    report.files += map(FileReport, run(found, Settings(), write=write))
-    return report
-
-
-def report_of_text(root: Path, text: str | bytes, name: str = "a.py") -> Report:
-    (root / name).write_bytes(text.encode() if isinstance(text, str) else text)
-    return report_of(root)
-
 
 BROKEN = "import petastorm\nprint 'x'\n"
 

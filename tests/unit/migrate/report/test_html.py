@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.kit.migrating import each, write_files
-from tests.unit.migrate.report.test_data import MIXED, report_of, report_of_text
+from tests.unit.migrate.report.reports import MIXED, report_of, report_of_text
 
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.html import to_html
