@@ -30,13 +30,18 @@ def modules(package: str) -> dict[str, Path]:
 
 
 @cache
+def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    nodes = ast.walk(ast.parse(path.read_bytes()))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imported(path: Path) -> list[str]:
     """Return everything that a module imports, including names that may be modules."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in import_nodes(path):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, "relative imports do not show which folder is meant"
             assert node.module is not None
             found += [f"{node.module}.{alias.name}" for alias in node.names]
@@ -112,7 +117,7 @@ def test_mdstorm_imports_only_packages_and_top_level_modules_of_backend() -> Non
     beyond = {
         f"{module} imports from {node.module}"
         for module, path in modules("mdstorm").items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in import_nodes(path)
         if isinstance(node, ast.ImportFrom)
         and node.module is not None
         and node.module.startswith("mdstorm_backend.")
@@ -131,7 +136,8 @@ def test_tests_import_no_name_that_begins_with_an_underscore() -> None:
     private = {
         f"{path.relative_to(ROOT)} imports {node.module}.{alias.name}"
         for path in (ROOT / "tests").rglob("test_*.py")
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        if b" _" in path.read_bytes()
+        for node in import_nodes(path)
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES
         for alias in node.names
         if alias.name.startswith("_")

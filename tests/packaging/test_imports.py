@@ -48,31 +48,28 @@ def test_writing_shards_in_spark_workers_imports_few_modules() -> None:
 
 
 @pytest.mark.newest
-def test_numeric_batches_load_neither_pandas_nor_arrow_compute(tmp_path: Path) -> None:
-    path = tmp_path / "table.parquet"
-    pq.write_table(pa.table({"n": pa.array(range(100)), "x": pa.array([0.5] * 100)}), path)
-    convert(str(path), str(tmp_path / "mds"))
-    program = f"""
-from mdstorm import make_batch_reader
-from mdstorm.spark import make_spark_converter
-for url in {[path.as_uri(), (tmp_path / "mds").as_uri()]!r}:
-    loader = make_spark_converter(url).make_torch_dataloader(batch_size=10, num_epochs=1)
-    print(len(list(loader)), len(list(make_batch_reader(url, num_epochs=1))))
-"""
-    assert not loaded_after(program) & {"pandas", "pyarrow.compute"}
-
-
-def test_image_batches_do_not_load_pandas(tmp_path: Path) -> None:
-    """Importing pandas takes longer than reading the first batch."""
+def test_batches_of_numbers_and_images_load_neither_pandas_nor_arrow_compute(
+    tmp_path: Path,
+) -> None:
+    """Importing pandas takes longer than reading the first batch. Images may load the latter."""
     file = io.BytesIO()
     Image.new("RGB", (8, 8)).save(file, "JPEG")
-    pq.write_table(pa.table({"image": [file.getvalue()] * 10}), tmp_path / "images.parquet")
-    convert(str(tmp_path / "images.parquet"), str(tmp_path / "mds"))
+    tables = {"numbers": {"n": range(20), "x": [0.5] * 20}, "images": {"image": [file.getvalue()]}}
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+        convert(str(tmp_path / f"{name}.parquet"), str(tmp_path / name))
     program = f"""
+import sys
+from mdstorm import make_batch_reader
 from mdstorm.spark import make_spark_converter
-converter = make_spark_converter({(tmp_path / "mds").as_uri()!r})
+def read(url, **options):
+    converter = make_spark_converter({tmp_path.as_uri()!r} + url)
+    print(len(list(converter.make_torch_dataloader(10, num_epochs=1, **options))))
+for url in ("/numbers.parquet", "/numbers"):
+    print(len(list(make_batch_reader({tmp_path.as_uri()!r} + url, num_epochs=1))))
+    read(url)
+assert "pyarrow.compute" not in sys.modules
 for decode in (None, "image"):
-    loader = converter.make_torch_dataloader(batch_size=5, num_epochs=1, decode=decode)
-    print(len(list(loader)))
+    read("/images", decode=decode)
 """
     assert "pandas" not in loaded_after(program)

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 CONTRACTS = ("stores", "parquet", "faults", "renewal_elsewhere")
 
 
+@pytest.mark.long
 def test_store_of_one_module_passes_the_contract_tests_of_stores() -> None:
     done = run_command(
         *(sys.executable, "-m", "pytest", "-p", "tests.packaging.shelf", "-k", "shelf", "-q"),

@@ -140,6 +140,7 @@ def test_changed_data_is_reported_with_its_column(folder: Path) -> None:
     assert out.count("column x: values: 0 … 19, sum 190, then 0 … 28.5, sum 285") == 2
 
 
+@pytest.mark.long
 def test_commands_on_the_page_about_ci_compare_and_write_json(folder: Path) -> None:
     page = Path(recorder.__file__).parents[3] / "docs" / "migrate" / "ci.md"
     both = re.findall(r"run: mdstorm (compare .+)$", page.read_text("utf-8"), re.M)
@@ -418,6 +419,7 @@ with DataLoader(make_batch_reader(sys.argv[1], cur_shard=rank, shard_count=count
 """
 
 
+@pytest.mark.long
 def test_each_rank_writes_recording_and_all_ranks_are_compared_together(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def rounded(values: Any, towards: float = np.inf) -> Any:
     return np.nextafter(values, np.asarray(towards, values.dtype))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rows", IMAGES)
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -114,6 +115,7 @@ ROUNDINGS: dict[str, Change] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rows", IMAGES)
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -489,8 +489,14 @@ raise KeyboardInterrupt
 _KILLS = "import os, signal\nos.kill({process}, signal.SIGKILL)\n"
 
 
+# With one run, the parent is the process of this test.
 @pytest.mark.parametrize(
-    ("runs", "process"), [("1", "os.getpid()"), ("2", "os.getpid()"), ("2", "os.getppid()")]
+    ("runs", "process"),
+    [
+        ("1", "os.getpid()"),
+        pytest.param("2", "os.getpid()", marks=pytest.mark.long),
+        ("2", "os.getppid()"),
+    ],
 )
 def test_killed_recording_keeps_the_earlier_one(runs: str, process: str, tmp_path: Path) -> None:
     command = [sys.executable, str(SOURCE), "--runs", runs, "train.py"]
@@ -813,6 +819,7 @@ with make_spark_converter("file:///{path}").make_torch_dataloader(num_epochs=1) 
 """
 
 
+@pytest.mark.long
 def test_recorder_supports_pickled_loaders_reloaded_modules_and_registered_subclasses(
     tmp_path: Path,
 ) -> None:

@@ -51,8 +51,6 @@ session.__enter__()
 #: The table used by the notebooks that need a workspace.
 TABLE = "main.default.points"
 WITH_WORKSPACE = ("07_unity_catalog", "08_serverless_gpu")
-#: Notebooks that also run in the short tests.
-CHEAP = ("05_parquet_and_delta",)
 
 
 def code_of(name: str) -> list[str]:
@@ -70,11 +68,8 @@ def imported_by(code: str) -> Iterator[str]:
             yield node.module.partition(".")[0]
 
 
-def marked(name: str) -> Any:
-    return name if name in CHEAP else pytest.param(name, marks=pytest.mark.long)
-
-
-@pytest.mark.parametrize("name", [marked(name) for name in RUN])
+@pytest.mark.long
+@pytest.mark.parametrize("name", RUN)
 def test_notebook_prints_its_committed_output(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -165,7 +165,7 @@ def test_header_that_declares_a_huge_array_raises_error() -> None:
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
-        ((1 << 28,), r"\(268435456,\), but the schema declares \(4,\)"),
+        ((1 << 25,), r"\(33554432,\), but the schema declares \(4,\)"),
         ((4,), "its checksum is wrong"),
     ],
 )
@@ -178,7 +178,7 @@ def test_archive_is_decompressed_only_up_to_its_declared_size(
         archive.open("arr.npy", "w") as member,
     ):
         member.write(npy_of(shape))
-        for _ in range(1 << 8):
+        for _ in range(1 << 5):
             member.write(bytes(1 << 20))
     stored = bytearray(file.getvalue())
     stored[6] = 0  # as in numpy.savez archives, no checksum follows the data

@@ -33,7 +33,7 @@ PLAIN = st.recursive(
     | st.floats(allow_nan=False)
     | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.lists(inner).map(tuple),
-    max_leaves=20,
+    max_leaves=10,
 )
 
 

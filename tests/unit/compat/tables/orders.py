@@ -13,7 +13,6 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 torch_data = pytest.importorskip("torch.utils.data")
 
 NAME = "main.sales.orders"
-SPELLINGS = pytest.mark.parametrize("name", [NAME, "`main`.`sales`.`orders`", f"uc://{NAME}"])
 FIELDS = [field("n", "long")]
 #: The live rows in the newest version and in version 0.
 NEWEST, FIRST = [1, 2, 4, *range(5, 10)], list(range(10))

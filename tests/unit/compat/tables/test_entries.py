@@ -14,7 +14,6 @@ from tests.unit.compat.tables.orders import (
     FIRST,
     NAME,
     NEWEST,
-    SPELLINGS,
     Opening,
     run,
     share_by_torch,
@@ -29,6 +28,8 @@ from mdstorm_backend.maintenance import head, inspect, verify
 
 torch_data = pytest.importorskip("torch.utils.data")
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader supports")
+
+SPELLINGS = pytest.mark.parametrize("name", [NAME, "`main`.`sales`.`orders`", f"uc://{NAME}"])
 
 #: Reads a rank's share. The arguments are the table name, the rank, the number of ranks, and
 #: optionally ``version=`` or ``timestamp=``.

@@ -20,7 +20,6 @@ from tests.unit.compat.tables.orders import (
     FIRST,
     NAME,
     NEWEST,
-    SPELLINGS,
     by_torch,
     numbers,
     run,
@@ -45,32 +44,29 @@ from mdstorm_backend.maintenance import head, inspect, verify
 from mdstorm_backend.parquet import open_parquet
 
 
-@SPELLINGS
-def test_every_entry_point_reads_a_table_by_name(
-    name: str, orders: Catalog, tmp_path: Path
-) -> None:
-    assert numbers(make_batch_reader(name, num_epochs=1)) == NEWEST
+def test_every_entry_point_reads_a_table_by_name(orders: Catalog, tmp_path: Path) -> None:
+    assert numbers(make_batch_reader(NAME, num_epochs=1)) == NEWEST
     with pytest.warns(UserWarning, match="the schema is inferred"):
-        assert numbers(make_reader(name, num_epochs=1)) == NEWEST
-    assert numbers(make_batch_reader(name, num_epochs=1, version=0)) == FIRST
-    assert numbers(make_batch_reader([name], num_epochs=1, timestamp="2100-01-01")) == NEWEST
-    converter = make_spark_converter(name)
+        assert numbers(make_reader(NAME, num_epochs=1)) == NEWEST
+    assert numbers(make_batch_reader(NAME, num_epochs=1, version=0)) == FIRST
+    assert numbers(make_batch_reader([NAME], num_epochs=1, timestamp="2100-01-01")) == NEWEST
+    converter = make_spark_converter(NAME)
     assert (len(converter), converter.file_urls) == (len(NEWEST), [f"uc://{NAME}"])
     assert by_torch(converter) == NEWEST
     assert by_torch(pickle.loads(pickle.dumps(converter))) == NEWEST  # noqa: S301
-    assert by_torch(make_spark_converter(name, version=0)) == FIRST
+    assert by_torch(make_spark_converter(NAME, version=0)) == FIRST
     rows = converter.make_tf_dataset(batch_size=3, num_epochs=1)
     assert sorted(n for batch in rows for n in batch.n.numpy().tolist()) == NEWEST
-    assert len(convert(name, str(tmp_path / "mds"))) == len(NEWEST)
-    assert run("convert", "--version", "0", name, str(tmp_path / "first")).exit_code == 0
-    assert run("verify", "--against", name, str(tmp_path / "mds")).exit_code == 0
-    assert run("verify", "--against", name, str(tmp_path / "first")).exit_code == 1
+    assert len(convert(NAME, str(tmp_path / "mds"))) == len(NEWEST)
+    assert run("convert", "--version", "0", NAME, str(tmp_path / "first")).exit_code == 0
+    assert run("verify", "--against", NAME, str(tmp_path / "mds")).exit_code == 0
+    assert run("verify", "--against", NAME, str(tmp_path / "first")).exit_code == 1
     for command in ("inspect", "head", "verify"):
-        result = run(command, name)
+        result = run(command, NAME)
         assert (result.exit_code, f"make_batch_reader('{NAME}')" in result.output) == (3, True)
     for only_mds in (open_dataset, lambda url: StreamingDataset(remote=url, batch_size=1)):
         with pytest.raises(DatasetNotFoundError, match=rf"make_batch_reader\('{NAME}'\)"):
-            only_mds(name)
+            only_mds(NAME)
     assert orders.unity.asked == {f"id-of-{NAME}": 1}
     assert not orders.guard.outside
 
