@@ -1,40 +1,18 @@
 """Damaged files are reported as damaged, and never cause other errors or crashes."""
 
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.kit.damage import rewrite, with_words
-from tests.kit.small_datasets import array_of, struct_of, write_dataset
+from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.mds_shard import MDSShard
-
-FIXED = {"number": "long", "flag": "boolean", "pair": array_of("integer")}
-VARIABLE = {
-    "text": "string",
-    "bytes": "binary",
-    "list": array_of("integer"),
-    "price": "decimal(10,2)",
-    "words": array_of("string"),
-    "thing": struct_of(a="date", b="binary"),
-}
-ROWS = {
-    "number": [1, None, 3],
-    "flag": [True, False, None],
-    "pair": [[1, None], None, [3, 4]],
-    "text": ["one", None, "three"],
-    "bytes": [b"1", b"", None],
-    "list": [[1], [], [2, None]],
-    "price": [Decimal("1.50"), None, Decimal("-3.00")],
-    "words": [["a", None], None, []],
-    "thing": [{"a": 1, "b": b"x"}, None, {"a": None, "b": b""}],
-}
 
 
 def test_damaged_sizes_are_reported_with_the_sample(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,28 @@ ROWS = {
     "text": ["ab", "c", None, ""],
     "list": [[1], [], [2, None], None],
     "thing": [{"a": 1}, None, {"a": None}, {"a": 2}],
+}
+
+#: Columns whose values have a fixed and a variable size, and three rows that contain nulls.
+FIXED = {"number": "long", "flag": "boolean", "pair": array_of("integer")}
+VARIABLE = {
+    "text": "string",
+    "bytes": "binary",
+    "list": array_of("integer"),
+    "price": "decimal(10,2)",
+    "words": array_of("string"),
+    "thing": struct_of(a="date", b="binary"),
+}
+VALUES = {
+    "number": [1, None, 3],
+    "flag": [True, False, None],
+    "pair": [[1, None], None, [3, 4]],
+    "text": ["one", None, "three"],
+    "bytes": [b"1", b"", None],
+    "list": [[1], [], [2, None]],
+    "price": [Decimal("1.50"), None, Decimal("-3.00")],
+    "words": [["a", None], None, []],
+    "thing": [{"a": 1, "b": b"x"}, None, {"a": None, "b": b""}],
 }
 
 GOLDEN = Path(__file__).parents[1] / "contract" / "interop" / "golden"

@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mdstorm_backend.storage import Location
+
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _MAGIC = 1681511377
 _VERSION = b"\x01"
@@ -204,3 +206,15 @@ def two_versions(table: Path) -> Path:
     commit(table, WITH_VECTORS, fields, add(table, "k=a/f.parquet", rows, partition={"k": "a"}))
     kill(table, {"k%3Da/f.parquet": [0, 3]})
     return table
+
+
+def put_table(location: Location, folder: Path) -> None:
+    """Copy a Delta table to the store, with two versions that each delete a row."""
+    table = folder / "table"
+    rows = pa.table({"n": range(5)})
+    fields = metadata([field("n", "long")])
+    commit(table, WITH_VECTORS, fields, add(table, "a b/f.parquet", rows, dead=[0]))
+    kill(table, {"a%20b/f.parquet": [0, 3]})
+    for path in table.rglob("*"):
+        if path.is_file():
+            location.write(str(path.relative_to(table)), [path.read_bytes()])

@@ -23,6 +23,12 @@ from PIL import Image
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOKS = EXAMPLES / "notebooks"
 
+#: Notebooks that need a training framework. Those in `before` import mdstorm as Petastorm.
+RUN_WITH_TRAINERS = (
+    *("01_pytorch", "before/01_pytorch", "02_tensorflow", "before/02_tensorflow", "03_tuning"),
+    *("04_lightning", "10_hugging_face", "11_ray", "12_composer", "13_dbfs", "before/13_dbfs"),
+)
+
 #: The only line that is changed before a run: it sets the directory.
 DIRECTORY = re.compile(r'^([A-Z]+) = "file:///tmp/examples-cache"$', re.MULTILINE)
 

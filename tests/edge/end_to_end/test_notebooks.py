@@ -19,11 +19,10 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from tests.kit.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
-from tests.kit.notebooks import DIRECTORY, EXAMPLES, NOTEBOOKS, check_notebook
+from tests.kit.notebooks import DIRECTORY, EXAMPLES, NOTEBOOKS, RUN_WITH_TRAINERS, check_notebook
 from tests.kit.servers.catalog import catalog_on
 from tests.kit.servers.s3 import S3Server
 from tests.kit.servers.unity import TOKEN
-from tests.slow.trainers.test_notebooks import RUN as RUN_WITH_TRAINERS
 
 from mdstorm_migrate.cli.migrate import migrate
 

@@ -13,8 +13,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 import numpy as np
-from tests.edge.test_damaged_datasets import FIXED, ROWS, VARIABLE
-from tests.kit.damage import GOLDEN, GOLDEN_NAMES
+from tests.kit.damage import FIXED, GOLDEN, GOLDEN_NAMES, VALUES, VARIABLE
 from tests.kit.small_datasets import write_dataset
 from tests.slow.fuzz.mutations import damaged_bytes, damaged_json, header_of, with_header
 
@@ -65,7 +64,7 @@ def target(name: str) -> Target:
         directory = mkdtemp()
         atexit.register(rmtree, directory, ignore_errors=True)
         codec = name if name in CODECS else None
-        rows = {field: ROWS[field] for field in fields}
+        rows = {field: VALUES[field] for field in fields}
         dataset = write_dataset(directory, rows, fields, compression=codec)
     info = dataset.index.shards[0]
     index = Path(dataset.location.path, "index.json").read_bytes()

@@ -19,6 +19,8 @@ from tests.kit.readers import continue_as_another_process
 from mdstorm_backend.loaders import agreement
 
 PROGRAMS = Path(__file__).parent / "programs"
+#: Directory with a stand-in for torchvision, which Composer imports but whose wheels do not load.
+STAND_IN = str(Path(__file__).parents[2] / "kit" / "stand_in")
 
 #: Shorter than a test's time limit, so that the error shows the program's output.
 _TIMEOUT_SECONDS = 0.8 * SECONDS_PER_TEST

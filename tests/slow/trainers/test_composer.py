@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 from tests.slow.trainers.conftest import ROWS
-from tests.slow.trainers.launching import Run, Start, each_once, fork, launch
-
-#: Directory with a stand-in for torchvision, which Composer imports but whose wheels do not load.
-STAND_IN = str(Path(__file__).parents[2] / "kit" / "stand_in")
+from tests.slow.trainers.launching import STAND_IN, Run, Start, each_once, fork, launch
 
 pytestmark = pytest.mark.long
 

@@ -3,29 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tests.kit.notebooks import AS_PETASTORM, check_notebook
-from tests.slow.trainers.test_composer import STAND_IN
+from tests.kit.notebooks import AS_PETASTORM, RUN_WITH_TRAINERS, check_notebook
+from tests.slow.trainers.launching import STAND_IN
 
-#: Notebooks in `before` import mdstorm under Petastorm's name.
-RUN = [
-    "01_pytorch",
-    "before/01_pytorch",
-    "02_tensorflow",
-    "before/02_tensorflow",
-    "03_tuning",
-    "04_lightning",
-    "10_hugging_face",
-    "11_ray",
-    "12_composer",
-    "13_dbfs",
-    "before/13_dbfs",
-]
 #: In one of pytest's directories, the paths of Ray's sockets would be too long.
 VARIABLES = {"11_ray": {"RAY_TMPDIR": "/tmp"}, "12_composer": {"PYTHONPATH": STAND_IN}}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", RUN_WITH_TRAINERS)
 def test_notebook_prints_the_committed_outputs_and_leaves_no_copy(
     name: str, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.kit.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata
+from tests.kit.delta_tables import put_table
 from tests.kit.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.kit.servers.http import respond
 from tests.kit.servers.s3 import BUCKET, S3Server
@@ -105,18 +105,6 @@ def test_failing_store_raises_error_naming_the_file(s3: S3Server) -> None:
     Location.of(url, options).child("k=1").write("a.parquet", [b"PAR1"])
     with pytest.raises(errors.CorruptDatasetError, match=r"k=1/a\.parquet no longer has"):
         dataset[99]
-
-
-def put_table(location: Location, folder: Path) -> None:
-    """Copy a Delta table to the store, with two versions that each delete a row."""
-    table = folder / "table"
-    rows = pa.table({"n": range(5)})
-    fields = metadata([field("n", "long")])
-    commit(table, WITH_VECTORS, fields, add(table, "a b/f.parquet", rows, dead=[0]))
-    kill(table, {"a%20b/f.parquet": [0, 3]})
-    for path in table.rglob("*"):
-        if path.is_file():
-            location.write(str(path.relative_to(table)), [path.read_bytes()])
 
 
 @pytest.mark.parametrize("by_variables", [False, True])

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from tests.kit.delta_tables import put_table
 from tests.kit.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.kit.servers.stores import LOCAL, Lend, LocalStore
-from tests.unit.mds_backend.storage.test_parquet import put_table
 
 from mdstorm_backend import errors
 from mdstorm_backend.catalogs import names, vending
