@@ -14,6 +14,7 @@ MESSAGE = "require mdstorm; Petastorm's version numbers do not apply to it"
 #: Distributions that Petastorm's extras installed and mdstorm's extras do not, by extra.
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
 ALREADY = "mdstorm is already required"
+NEEDED = "require the packages that Petastorm installed and the code needs"
 _MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")
 #: The text that may separate two words in a command, or two strings in an array.
 _SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
@@ -41,13 +42,13 @@ def rewrite_requirement(
 ) -> Iterator[Edit | Finding]:
     """Yield edits to a requirement, or a finding if it needs manual review."""
     needs = document.needs
-    refused = refusal(document, found, rule, place)
+    refused = refusal(document, found, rule)
     if refused is not None:
         yield refused
         return
     new = requirement_of(document, found.extras)
     additions = brought_in_by(needs.transitive, found.extras)
-    message = "require the packages that Petastorm installed and the code needs"
+    message = NEEDED
     if needs.importers:
         yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
         if not needs.moved or _names_mdstorm(document, found, place):
@@ -96,7 +97,7 @@ def brought_in_by(transitive: Iterable[str], extras: Iterable[str]) -> list[str]
     return [one for one in transitive if one in own or one not in BROUGHT_BY_EXTRAS.values()]
 
 
-def refusal(document: Document, found: Requirement, rule: str, place: Place) -> Finding | None:
+def refusal(document: Document, found: Requirement, rule: str) -> Finding | None:
     """Return a finding that explains why a requirement is not edited, or None if it is edited."""
     if found.is_copy:
         remedy = "require mdstorm, after reviewing any changes made to the copy"

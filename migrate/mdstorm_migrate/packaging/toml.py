@@ -225,7 +225,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     names = [name for extras in _EXTRAS.finditer(value) for name in _names_in(extras["extras"])]
     is_old = _OLD_PYTHON.search(value) is not None
     found = Requirement(key.start, key.stop, is_copy=_is_copy(value), is_old=is_old)
-    refused = rewriting.refusal(document, found, rule, "string")
+    refused = rewriting.refusal(document, found, rule)
     if refused is not None:
         yield refused
         return
@@ -238,20 +238,9 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
             yield from _add_dependencies(document, key, rule, items)
         return
     if is_named:
-        end = (
-            document.lines.start_of(stop)
-            if key.is_table
-            else text.find("\n", stop) + 1 or len(text)
-        )
-        yield Edit(
-            rule,
-            "exact",
-            document.lines.start_of(key.start),
-            end,
-            "",
-            rewriting.ALREADY,
-            topic="install",
-        )
+        line_of = document.lines.start_of
+        end = line_of(stop) if key.is_table else text.find("\n", stop) + 1 or len(text)
+        yield Edit(rule, "exact", line_of(key.start), end, "", rewriting.ALREADY, topic="install")
         return
     yield Edit(rule, "exact", key.start, key.stop, "mdstorm", rewriting.MESSAGE, topic="install")
     yield from _value_edits(document, key, rule, start, value)
@@ -318,8 +307,7 @@ def _add_dependencies(
         return
     line = document.lines.start_of(key.start)
     lines = "".join(f"{_as_key(item)}{document.lines.newline}" for item in items)
-    message = "require the packages that Petastorm installed and the code needs"
-    yield Edit(rule, "exact", line, line, lines, message, topic="install")
+    yield Edit(rule, "exact", line, line, lines, rewriting.NEEDED, topic="install")
 
 
 def _as_key(requirement: str) -> str:
