@@ -1,25 +1,26 @@
 """Find programs, run them, and record their results."""
 
+import faulthandler
 import importlib
 import inspect
 import json
+import os
+import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from tests.contract.conformance.describing import describe
-from tests.contract.conformance.place import Place
-
-_PROGRAMS = Path(__file__).with_name("programs")
-
-#: Results of the programs under the real Petastorm, by name.
-RECORDED = Path(__file__).with_name("recorded.json")
 
 Program: TypeAlias = Callable[..., Any]
 
+#: If a program runs longer, it counts as hanging, and the recording ends with a traceback.
+_LONGEST_SECONDS = 60
 
-def load_programs(folder: Path = _PROGRAMS) -> dict[str, Program]:
+
+def load_programs(folder: Path) -> dict[str, Program]:
     """Import all modules with programs; return the programs by name (``module.function``)."""
     package = ".".join(folder.parts[folder.parts.index("tests") :])
     found = {}
@@ -36,20 +37,43 @@ def needs_spark(program: Program) -> bool:
     return "spark" in inspect.signature(program).parameters
 
 
-def run(program: Program, folder: Path, spark: Any = None) -> Any:
-    """Return a program's result as JSON values."""
-    return run_in(Place(folder), program, spark)
-
-
-def run_in(place: Any, program: Program, spark: Any = None) -> Any:
-    """Run a program with a place of any class, not only a `Place`."""
+def run(program: Program, place: Any, spark: Any = None) -> Any:
+    """Return a program's result as JSON values; `place` is its first argument."""
     arguments = [place, spark] if needs_spark(program) else [place]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return describe(program(*arguments))
+        return json.loads(json.dumps(describe(program(*arguments))))
 
 
-def chosen(programs: dict[str, Program], wanted: list[str]) -> dict[str, Program]:
+def record(home: Path, library: str, place: Callable[[Path], Any]) -> None:
+    """Run programs under the library that they were written for; record or print the results.
+
+    Parameters
+    ----------
+    home : Path
+        A folder with ``programs``, and with the results in ``recorded.json``. If the command line
+        names modules or programs, only those are run; with ``--print``, nothing is recorded.
+    library : str
+        The library and its version.
+    place : callable
+        Returns a program's first argument, given its own folder.
+    """
+    wanted = [argument for argument in sys.argv[1:] if argument != "--print"]
+    programs, recorded = load_programs(home / "programs"), home / "recorded.json"
+    # All folders are kept, because threads that outlive a program may use its files.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
+        results = _results(_chosen(programs, wanted), Path(root), place)
+    if "--print" in sys.argv:
+        print(json.dumps(results))
+        return
+    if wanted and recorded.exists():
+        results = {**json.loads(recorded.read_text("utf-8")), **results}
+    kept = {name: results[name] for name in programs if name in results}
+    _save(recorded, kept)
+    print(f"{library}: {len(kept)} programs", file=sys.stderr)
+
+
+def _chosen(programs: dict[str, Program], wanted: list[str]) -> dict[str, Program]:
     """Return the programs whose name or module is wanted, or all programs if `wanted` is empty."""
     return {
         name: program
@@ -58,7 +82,34 @@ def chosen(programs: dict[str, Program], wanted: list[str]) -> dict[str, Program
     }
 
 
-def save(path: Path, results: dict[str, Any]) -> None:
+def _results(
+    programs: dict[str, Program], root: Path, place: Callable[[Path], Any]
+) -> dict[str, Any]:
+    results, spark = {}, None
+    for name, program in programs.items():
+        if needs_spark(program) and spark is None:
+            spark = _make_session(root)
+        faulthandler.dump_traceback_later(_LONGEST_SECONDS, exit=True)
+        folder = root / name
+        folder.mkdir()
+        try:
+            results[name] = run(program, place(folder), spark)
+        except Exception as error:  # continue, to report the mistakes in all programs
+            print(f"{name}: {error!r}", file=sys.stderr)
+    return results
+
+
+def _make_session(root: Path) -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = "petastorm.spark.converter.parentCacheDirUrl"
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    return builder.config(conf, (root / "cache").as_uri()).getOrCreate()
+
+
+def _save(path: Path, results: dict[str, Any]) -> None:
     """Write the results as JSON, with one line per program."""
     lines = (
         f"{json.dumps(name)}: {json.dumps(result, ensure_ascii=False)}"

@@ -16,21 +16,22 @@ import pytest
 from tests.conftest import IS_CONNECT
 from tests.contract.conformance.describing import agree
 from tests.contract.conformance.differences import DIFFERENCES
-from tests.contract.conformance.place import DATA_OF_MDSTORM
-from tests.contract.conformance.running import RECORDED, Program, load_programs, needs_spark, run
+from tests.contract.conformance.place import DATA_OF_MDSTORM, Place
+from tests.contract.conformance.running import Program, load_programs, needs_spark, run
 from tests.kit.installed import installed_as_petastorm
 from tests.slow.fuzz.many_cases import check_cases
 
 from mdstorm.etl.dataset_metadata import materialize_dataset
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 
-RESULTS: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
+PROGRAMS = Path(__file__).with_name("programs")
+RESULTS: dict[str, Any] = json.loads(PROGRAMS.with_name("recorded.json").read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator[dict[str, Program]]:
     with installed_as_petastorm():
-        yield load_programs()
+        yield load_programs(PROGRAMS)
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_program_result_matches_petastorm_recording(
         if IS_CONNECT and name in _USES_SPARK_CONTEXT:
             pytest.skip("Spark Connect has no SparkContext")
         spark = request.getfixturevalue("spark_with_cache")
-    result = json.loads(json.dumps(run(program, tmp_path, spark)))
+    result = run(program, Place(tmp_path), spark)
     if name in DIFFERENCES:
         assert result == DIFFERENCES[name].mdstorm
         assert not agree(RESULTS[name], result), "no longer different: remove it from the table"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.conftest import of_values
 from tests.contract.conformance.describing import agree
-from tests.contract.conformance.running import Program, load_programs, needs_spark, run_in
+from tests.contract.conformance.running import Program, load_programs, needs_spark, run
 from tests.kit.installed import installed_as_streaming
 
 from mdstorm_backend.streaming.base.format.mds.encodings import _encodings
@@ -71,7 +71,7 @@ def test_program_gives_the_recorded_result(
     if needs_spark(program):
         assert name.startswith("dataframes."), "needs the mark of tests with a session"
         spark = request.getfixturevalue("spark")
-    result = json.loads(json.dumps(run_in(tmp_path, program, spark)))
+    result = run(program, tmp_path, spark)
     assert agree(RESULTS[name], result), f"MosaicML: {RESULTS[name]}\nmdstorm:  {result}"
 
 
