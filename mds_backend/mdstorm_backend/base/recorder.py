@@ -99,8 +99,7 @@ class Recorder:
         now = self.clock()
         self.waited += now - self.since
         self.since = now
-        self.batches += len(sizes)
-        self.rows += sum(sizes)
+        self.record_sizes(sizes)
 
     def record_request(self) -> None:
         """Record that the consumer requests the next batch."""
@@ -135,6 +134,13 @@ class Recorder:
         return recorded
 
     # Methods for any thread
+
+    def record_sizes(self, sizes: Sequence[int]) -> None:
+        """Count batches of the given sizes."""
+        # A call between reading and writing a sum would let another thread change it.
+        batches, rows = len(sizes), sum(sizes)
+        self.batches += batches
+        self.rows += rows
 
     def task(self, function: Callable[[_In], _Out]) -> Callable[[_In], Made[_Out]]:
         """Wrap a function to return its result with the spans of its work, as `result` expects."""

@@ -76,11 +76,10 @@ class TFRun:
 
     def record_read(self, sizes: Sequence[int] = ()) -> None:
         """Record batches that the pipeline has read, or its end; a Python loop waits by itself."""
-        if not self.by_python:
+        if self.by_python:
+            self.recorder.record_sizes(sizes)
+        else:
             self.recorder.record_received(sizes)
-            return
-        self.recorder.batches += len(sizes)
-        self.recorder.rows += sum(sizes)
 
     def record_request(self) -> None:
         """Record that the pipeline requests another batch."""

@@ -155,3 +155,17 @@ def test_task_continued_in_another_thread_is_recorded(clock: Clock, recorder: Re
     with ThreadPoolExecutor(1) as pool:
         pool.submit(resume).result()
     assert recorder.totals()["downloaded_bytes"] == 4
+
+
+def test_batches_that_another_thread_records_while_sizes_are_added_are_counted() -> None:
+    recorder = Recorder()
+
+    class Interrupted(list[int]):
+        """Sizes; while they are added, another thread takes its turn."""
+
+        def __iter__(self) -> Any:
+            recorder.record_received([2])
+            return super().__iter__()
+
+    recorder.record_received(Interrupted([3]))
+    assert (recorder.batches, recorder.rows) == (2, 5)
