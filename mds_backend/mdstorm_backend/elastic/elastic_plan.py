@@ -395,5 +395,17 @@ def _taken(offset: int, lists: list[int]) -> list[int]:
 
 def _deal(order: ElasticOrder, *arguments: Any) -> list[Ids]:
     """Return the remaining sample ids of each worker's part, without padding."""
-    parts = [part.reshape(-1) for part in rank_work(order, *arguments)]
-    return [ids if (ids >= 0).all() else ids[ids >= 0] for ids in parts]
+    return [_without_padding(part.reshape(-1)) for part in rank_work(order, *arguments)]
+
+
+def _without_padding(ids: Ids) -> Ids:
+    """Return the ids that are not -1, moved together in the same memory.
+
+    Only the last batches have padding, so few ids are copied.
+    """
+    padding = np.flatnonzero(ids < 0)
+    first = int(padding[0]) if len(padding) else len(ids)
+    rest = ids[first:][ids[first:] >= 0]
+    stop = first + len(rest)
+    ids[first:stop] = rest
+    return ids[:stop]
