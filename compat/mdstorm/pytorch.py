@@ -122,7 +122,7 @@ class DataLoader(loaders.RowLoader, Generic[BatchT]):
     def _mdstorm_of_blocks(self, passes: ReaderPasses) -> Convert:
         if self._mdstorm_collates:
             return loaders.collated(self.reader, self.collate_fn)
-        return loaders.tensors(self.reader, passes.options)
+        return loaders.tensors(self.reader, passes.loader.options)
 
 
 class BatchedDataLoader(loaders.ColumnLoader):
@@ -189,7 +189,7 @@ class BatchedDataLoader(loaders.ColumnLoader):
         def __iter__(self) -> Iterator[dict[str, torch.Tensor]]: ...
 
     def _mdstorm_of_blocks(self, passes: ReaderPasses) -> Convert:
-        return loaders.transformed(self.reader, passes.options, self.transform_fn)
+        return loaders.transformed(self.reader, passes.loader.options, self.transform_fn)
 
 
 class InMemBatchedDataLoader(OwnContext):

@@ -404,11 +404,11 @@ def _cursor(
 ) -> loaders.ItemCursor:
     """Return a cursor over a reader's items, reading one shard per batch."""
     convert = each_batch(make_items)
-    one_by_one = loaders.plan_of(options.in_world(), loaders.Batching(1))
+    one_by_one = loaders.plan_of(options.in_world())
     _ = one_by_one.rows_per_epoch  # raises an error if there are more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
-    batching = loaders.Batching(rows, by_shard=True)
-    loader = loaders.Loader(options, batching, splits=not batched, recorder=recorder)
+    options = replace(options, batch_size=rows, by_shard=True)
+    loader = loaders.Loader(options, splits=not batched, recorder=recorder)
     return loaders.ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
 
 
@@ -500,7 +500,7 @@ class ReaderPasses:
         owner: str = "a loader",
     ) -> None:
         self._reader, self._owner = reader, owner
-        self.options = options = reader._mdstorm_options(window)
+        options = reader._mdstorm_options(window)
         if by_shard:
             rows = max([*options.dataset.shard_sizes, 1])
         else:
@@ -512,8 +512,7 @@ class ReaderPasses:
                 may_add_rows=options.transform is not None,
             )
         self.loader = loaders.Loader(
-            options,
-            loaders.Batching(rows, by_shard=by_shard),
+            replace(options, batch_size=rows, by_shard=by_shard),
             threads or PassThreads(),
             check=reader._mdstorm_check_running,
             splits=splits,

@@ -16,7 +16,7 @@ from mdstorm.cli.datasets import one_line, plain
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import require
 from mdstorm_backend.datasets import ChosenRows
-from mdstorm_backend.loaders import Batching, trace_of_state
+from mdstorm_backend.loaders import trace_of_state
 
 __all__ = ["trace"]
 #: Column for the numbers of the rows.
@@ -90,8 +90,14 @@ def trace(
     if batch_size is None and "row" not in state["mdstorm"]:
         raise click.UsageError("pass the loader's --batch-size, which its state does not contain")
     dataset = open_stored(url, storage_options=storage_options)
-    batching = Batching(batch_size or 1, drop_last, num_workers)
-    found = trace_of_state(state, dataset, batching, ranks)
+    found = trace_of_state(
+        state,
+        dataset,
+        batch_size=batch_size or 1,
+        drop_last=drop_last,
+        num_workers=num_workers,
+        ranks=ranks,
+    )
     if row is not None:
         where, (shard, within) = found.where(row), found.shard_and_row(row)
         if format_ == "json":

@@ -27,7 +27,7 @@ from mdstorm_backend.loaders.reader_options import (
     describe_data,
     in_order,
 )
-from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
+from mdstorm_backend.loaders.segment import Segment, plan_of
 from mdstorm_backend.loaders.trace import Trace, trace_of_state
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "MASK_SUFFIX",
     "MOST_UNUSED",
     "NOTHING",
-    "Batching",
     "Conditions",
     "Consumer",
     "Convert",

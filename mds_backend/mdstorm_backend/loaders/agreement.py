@@ -305,7 +305,7 @@ def _offered(segment: Segment, before: Usage | None) -> dict[str, Any]:
     is_even = before is not None and plan.has_equal_batches
     return {
         "dataset fingerprint": segment.options.dataset.fingerprint,
-        "batch size": segment.batching.batch_size,
+        "batch size": segment.options.batch_size,
         "seed": order.state_keys(position)["shuffle_seed"] if order.uses_seed else None,
         "epoch number": position.epoch if is_shared else None,
         "samples consumed": position.consumed if is_shared else None,
@@ -333,7 +333,7 @@ def warn_of_samples(segment: Segment, batch_size: int | None) -> None:
         return
     samples, longer = divmod(num_epochs * segment.plan.num_samples, order.world_size)
     if longer and (
-        batch_size is None or (samples % batch_size == 0 and segment.batching.num_workers < 2)
+        batch_size is None or (samples % batch_size == 0 and segment.options.num_workers < 2)
     ):
         _warn_once(
             f"some ranks read {samples} samples of {segment.options.dataset.url}, and others one "

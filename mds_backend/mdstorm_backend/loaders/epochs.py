@@ -30,7 +30,6 @@ from mdstorm_backend.base import is_integer
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.consumer import Consumer
 from mdstorm_backend.loaders.reader_options import Following, ReaderOptions, at_beginning
-from mdstorm_backend.loaders.segment import Batching
 from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.loaders.state import read_state, skipped
 from mdstorm_backend.order import Position, World
@@ -338,7 +337,6 @@ class Epochs:
         self,
         state: object,
         options: ReaderOptions,
-        batching: Batching,
         *,
         splits: bool = False,
         skip_batches: int = 0,
@@ -357,8 +355,8 @@ class Epochs:
             If too few rows remain for this world.
         """
         here = options.in_world()
-        position = read_state(state, here, batching, splits=splits)
-        position = skipped(position, skip_batches, here, batching)
+        position = read_state(state, here, splits=splits)
+        position = skipped(position, skip_batches, here)
         is_begun = position.consumed > 0 or position.first_epoch is not None
 
         def edit(record: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
+from mdstorm_backend.loaders.segment import Segment, plan_of
 from mdstorm_backend.loaders.state import read_state, write_state
 from mdstorm_backend.loaders.trace import Trace
 from mdstorm_backend.order import Plan, Position
@@ -56,8 +56,6 @@ class Loader:
     ----------
     options : ReaderOptions
         The data to read, and how. May be replaced between iterations.
-    batching : Batching
-        How batches are made.
     threads : PassThreads, optional
         Waits for the passes' threads; by default the loader has its own.
     check : callable, optional
@@ -73,7 +71,6 @@ class Loader:
     """
 
     options: ReaderOptions
-    batching: Batching
     threads: PassThreads = field(default_factory=PassThreads)
     _: KW_ONLY
     check: Callable[[], None] | None = None
@@ -127,7 +124,7 @@ class Loader:
             If the number is not known.
         """
         here = self.options.in_world() if self._latest is None else self._latest.here
-        plan = plan_of(here, self.batching)
+        plan = plan_of(here)
         if here.num_epochs is None:
             raise TypeError(
                 "with num_epochs=None the loader never ends, so there is no number of batches: "
@@ -148,7 +145,7 @@ class Loader:
             return 0
         if self.options.num_epochs is None:  # the pass is endless
             return None
-        plan: Plan | None = plan_of(self.options.in_world(), self.batching, start)
+        plan: Plan | None = plan_of(self.options.in_world(), start)
         while plan is not None:
             if (batches := plan.num_batches()) is None:
                 return None
@@ -161,7 +158,7 @@ class Loader:
         epochs, here = self.epochs, self.options.in_world()
         usage = epochs.begin(consumer)
         here.record_pass(epochs)
-        self._latest = Pass(epochs, here, self.batching, usage)
+        self._latest = Pass(epochs, here, usage)
         return self._latest
 
     def use_latest(self) -> None:
@@ -295,7 +292,7 @@ class Loader:
     def next_state(self) -> dict[str, Any]:
         """Return the state of the position at which the next iteration begins."""
         here = self.options.in_world()
-        return write_state(here, self.batching, self.epochs.next_position)
+        return write_state(here, self.epochs.next_position)
 
     def load_state_dict(self, state: object, skip_batches: int = 0) -> None:
         """Resume the next iteration `skip_batches` batches after a state.
@@ -308,7 +305,7 @@ class Loader:
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
         self.epochs.load_state_dict(
-            state, self.options, self.batching, splits=self.splits, skip_batches=skip_batches
+            state, self.options, splits=self.splits, skip_batches=skip_batches
         )
 
     def trace(self, state: object = None) -> Trace:
@@ -329,12 +326,12 @@ class Loader:
         """
         current = self._current
         if state is None and current is not None and not current.is_left:
-            return Trace(current.here, self.batching, current.usage.start)
+            return Trace(current.here, current.usage.start)
         here = self.options.in_world()
         start = self.epochs.next_position
         if state is not None:
-            start = read_state(state, here, self.batching, splits=self.splits)
-        return Trace(here, self.batching, start)
+            start = read_state(state, here, splits=self.splits)
+        return Trace(here, start)
 
     def set_epoch(self, epoch: int) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch.
@@ -370,7 +367,7 @@ class Loader:
 def _watched(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
     """Return the batches; once half of them have been taken, the next epoch is prepared."""
     # Without workers, the reader prepares the next epoch.
-    return _preparing(batches, segment) if segment.batching.num_workers else batches
+    return _preparing(batches, segment) if segment.options.num_workers else batches
 
 
 def _preparing(batches: NumberedBatches, segment: Segment) -> NumberedBatches:

@@ -12,7 +12,7 @@ from mdstorm_backend.loaders.agreement import compare_pass, is_compared
 from mdstorm_backend.loaders.consumer import MOST_UNUSED
 from mdstorm_backend.loaders.epochs import Epochs, Usage
 from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
-from mdstorm_backend.loaders.segment import Batching, Segment
+from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.order import Plan, Position
 
@@ -29,8 +29,6 @@ class Pass:
         Holds where the next iteration begins.
     here : ReaderOptions
         How the pass is read, with the share of the rows that it keeps until its end.
-    batching : Batching
-        How batches are made.
     usage : Usage
         How much of the pass has been used, and where it starts.
 
@@ -55,14 +53,8 @@ class Pass:
         The segment to `compare` with other ranks; None once that is done, or if it is not needed.
     """
 
-    def __init__(
-        self,
-        epochs: Epochs,
-        here: ReaderOptions,
-        batching: Batching,
-        usage: Usage,
-    ) -> None:
-        self.here, self.batching, self.usage = here, batching, usage
+    def __init__(self, epochs: Epochs, here: ReaderOptions, usage: Usage) -> None:
+        self.here, self.usage = here, usage
         self._epochs = epochs
         self.seen = epochs.changes
         #: The epoch of the latest batch.
@@ -140,7 +132,7 @@ class Pass:
     def planned(self, recorder: Recorder) -> Iterator[Segment]:
         """Yield the segments of the pass in turn; the caller must `enter` each one before use."""
         start = replace(self.usage.start, skip=0)  # `items` skips these
-        begun = Segment(self.here, self.batching, start, recorder)
+        begun = Segment(self.here, start, recorder)
         segment = begun.with_batches()
         if segment is None:
             return
@@ -242,7 +234,7 @@ class Pass:
         position = self.position_before(self.num_unused)
         if self._segment is None or position.epoch != self.usage.start.epoch:
             return 0
-        rest = Segment(self.here, self.batching, replace(position, skip=0))
+        rest = Segment(self.here, replace(position, skip=0))
         if not rest.plan.num_batches():
             return 0
         return max(self._segment.plan.num_samples - position.consumed, 0)
@@ -267,4 +259,4 @@ class Pass:
 
     def state_dict(self, position: Position) -> dict[str, Any]:
         """Return the state at a position of the pass."""
-        return write_state(self.here, self.batching, position)
+        return write_state(self.here, position)

@@ -143,4 +143,4 @@ class ReadAhead:
         segment, offset, skip = self.reached(used)
         is_end = self.is_over and used == self.num_read
         position = segment.plan.end() if is_end else segment.plan.position(offset)
-        return write_state(segment.options, segment.batching, replace(position, skip=skip))
+        return write_state(segment.options, replace(position, skip=skip))

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from mdstorm_backend.base import cached_property
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError
@@ -27,6 +28,8 @@ from mdstorm_backend.read import (
 
 #: Rows per block of images.
 _IMAGES_AT_A_TIME = 64
+#: Bytes of samples whose shards are opened ahead of use, if opening a shard requires no network.
+_BYTES_AHEAD = 256 << 20
 
 _logger = logging.getLogger(__name__)
 
@@ -75,7 +78,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """How to read a dataset.
+    """How to read a dataset, and how to make batches of its rows.
 
     Attributes
     ----------
@@ -84,6 +87,15 @@ class ReaderOptions:
     order : ExactOrder or ElasticShare
         The order, with a fixed seed. Its share of the rows may follow the world, and is then
         determined when a pass begins: see `in_world`.
+    batch_size : int
+        Number of rows in a batch.
+    drop_last : bool
+        Whether to drop batches that are not full.
+    num_workers : int
+        Number of worker processes that read; 0 to read in the loader's own process.
+    by_shard : bool
+        Whether a batch is the rank's part of one shard, of any size. Only the exact order has such
+        batches; in others, and for the state, `batch_size` is the size of the largest batch.
     columns : tuple of str or None
         The columns to read, in this order; None for all.
     num_epochs : int or None
@@ -127,6 +139,10 @@ class ReaderOptions:
 
     dataset: SampleSource
     order: ExactOrder | ElasticShare
+    batch_size: int = 1
+    drop_last: bool = False
+    num_workers: int = 0
+    by_shard: bool = False
     columns: tuple[str, ...] | None = None
     num_epochs: int | None = 1
     transform: Transform | None = None
@@ -231,24 +247,45 @@ class ReaderOptions:
         """Image settings to show in descriptions, as name-value pairs."""
         return [] if self.images is None else [("decode", f"{self.images}")]
 
-    def read_arguments(self, block_rows: int | None = None) -> dict[str, Any]:
-        """Return the arguments of a `Reader` that do not depend on the order."""
+    def block_reader(self, block_rows: int, recorder: Recorder | None) -> reader.Reader:
+        """Return the `Reader` of these data, to which a plan gives the order."""
         nulls_stay = not self.fill_nulls and not self.null_masks
         is_handled = bool(getattr(self.transform, "handles_nulls", False))
-        most_rows = _IMAGES_AT_A_TIME if self.has_images else reader.BLOCK_ROWS
-        if self.images is not None and self.images.size is None:
-            most_rows = 1  # one batch per block: images have the same shape only within a batch
-        return {
-            "transform": self.transform,
-            "prepare": None if nulls_stay or is_handled else self.nulls,
-            "exact_nulls": is_handled or not nulls_stay,
-            "images": self.images,
-            "outputs": self.outputs,
-            "on_corrupt": self.on_corrupt,
-            "workers": self.workers,
-            "prefetch": self.prefetch,
-            "block_rows": block_rows or most_rows,
-        }
+        return reader.Reader(
+            dataset=self.dataset,
+            batch_size=self.batch_size,
+            columns=self.columns,
+            transform=self.transform,
+            prepare=None if nulls_stay or is_handled else self.nulls,
+            exact_nulls=is_handled or not nulls_stay,
+            images=self.images,
+            outputs=self.outputs,
+            on_corrupt=self.on_corrupt,
+            workers=self.workers,
+            prefetch=self.prefetch,
+            block_rows=block_rows,
+            samples_ahead=self.samples_ahead,
+            sends=self.num_workers > 0,
+            recorder=recorder,
+        )
+
+    @property
+    def block_rows(self) -> int:
+        """Maximum number of rows in a block; 1 for blocks of one batch."""
+        # Images have the same shape only within a batch, unless they are resized.
+        if self.by_shard or (self.images is not None and self.images.size is None):
+            return 1
+        return _IMAGES_AT_A_TIME if self.has_images else reader.BLOCK_ROWS
+
+    @property
+    def samples_ahead(self) -> int:
+        """Minimum number of samples whose shards are opened ahead of use."""
+        if self.predownload is not None:
+            return self.predownload
+        dataset = self.dataset
+        per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
+        rows = dataset.bytes_ahead // per_row or min(_BYTES_AHEAD // per_row, reader.BLOCK_ROWS)
+        return max(8 * self.batch_size, rows)
 
     @cached_property
     def has_images(self) -> bool:

@@ -1,9 +1,8 @@
 """`Segment`: the remaining batches of a pass or epoch, read without interruption.
 
-It holds the options, the `Batching` and the `Position` at which reading begins, and makes the
-`Plan` of its batches from them. Adapters for PyTorch, TensorFlow and readers call `Segment.blocks`,
-either in this process or, since a `Segment` can be pickled, in each worker process for a part of
-the batches.
+It holds the options and the `Position` at which reading begins, and makes the `Plan` of its batches
+from them. Adapters for PyTorch, TensorFlow and readers call `Segment.blocks`, either in this
+process or, since a `Segment` can be pickled, in each worker process for a part of the batches.
 """
 
 from __future__ import annotations
@@ -25,43 +24,17 @@ from mdstorm_backend.order import (
     RefilledPlan,
     RowGroupPlan,
 )
-from mdstorm_backend.read import Block, reader
+from mdstorm_backend.read import Block
 from mdstorm_backend.read.refill import EvenRefill, Refill
 from mdstorm_backend.read.shard import warn_no_data
 
-#: Bytes of samples whose shards are opened ahead of use, if opening a shard requires no network.
-_BYTES_AHEAD = 256 << 20
 #: Approximate maximum number of epochs in a block, so that the first batch of an endless pass over
 #: a few rows does not have to wait for thousands of epochs.
 _EPOCHS_PER_BLOCK = 16
 
 
-@dataclass(frozen=True)
-class Batching:
-    """How a loader makes batches.
-
-    Attributes
-    ----------
-    batch_size : int
-        Number of rows in a batch.
-    drop_last : bool
-        Whether to drop batches that are not full.
-    num_workers : int
-        Number of worker processes that read; 0 to read in the loader's own process.
-    by_shard : bool
-        Whether a batch is the rank's part of one shard, of any size. Only the exact order has such
-        batches; in others, and for the state, `batch_size` is the size of the largest batch.
-    """
-
-    batch_size: int
-    drop_last: bool = False
-    num_workers: int = 0
-    by_shard: bool = False
-
-
 def plan_of(
     options: ReaderOptions,
-    batching: Batching,
     start: Position = Position(),  # noqa: B008  # frozen
 ) -> Plan:
     """Return this rank's plan, starting at a position.
@@ -70,18 +43,16 @@ def plan_of(
     ----------
     options : ReaderOptions
         The data to read; its share of the rows must be known.
-    batching : Batching
-        How batches are made.
     start : Position, optional
         Where reading begins or resumes. Its seed takes precedence over the order's.
     """
     dataset, order = options.dataset, options.order
     assert not order.follows_world, "in_world() has not been called"
-    size = batching.batch_size
+    size = options.batch_size
     of_pass: dict[str, Any] = {
-        "drop_last": batching.drop_last,
+        "drop_last": options.drop_last,
         "num_epochs": options.num_epochs,
-        "num_parts": max(batching.num_workers, 1),
+        "num_parts": max(options.num_workers, 1),
         "start": start,
     }
     if isinstance(order, ElasticShare):
@@ -89,7 +60,7 @@ def plan_of(
         return ElasticPlan(share, size, url=dataset.url, **of_pass)
     if start.seed is not None:
         order = replace(order, seed=start.seed)
-    if batching.by_shard:
+    if options.by_shard:
         groups = RefilledPlan if options.drops_rows else RowGroupPlan
         return groups(order, dataset.bounds, None, **of_pass)
     if not options.drops_rows:
@@ -107,8 +78,8 @@ class Segment:
 
     Attributes
     ----------
-    options, batching
-        The data to read, and how batches are made from it.
+    options : ReaderOptions
+        The data to read, and how.
     start : Position
         Where the segment begins: see `Plan.start`.
     recorder : Recorder or None
@@ -116,14 +87,13 @@ class Segment:
     """
 
     options: ReaderOptions
-    batching: Batching
     start: Position
     recorder: Recorder | None = None
 
     @cached_property
     def plan(self) -> Plan:
         """The batches of the segment."""
-        return plan_of(self.options, self.batching, self.start)
+        return plan_of(self.options, self.start)
 
     @property
     def position(self) -> Position:
@@ -137,7 +107,7 @@ class Segment:
         Batches that lose damaged samples are yielded, since all ranks need the same number.
         """
         is_cut = self._refill is not None or self.options.on_corrupt == "skip"
-        return self.batching.batch_size if self.batching.drop_last and not is_cut else 0
+        return self.options.batch_size if self.options.drop_last and not is_cut else 0
 
     @property
     def _refill(self) -> Refill | None:
@@ -153,21 +123,8 @@ class Segment:
     ) -> Iterator[Block]:
         """Read the batches of a part, or only plan them if `unread`: see `Reader.planned`."""
         plan, options = self.plan, self.options
-        size = self.batching.batch_size
-        arguments = options.read_arguments(block_rows)
         most = _EPOCHS_PER_BLOCK * max(plan.rows_per_epoch, 1)
-        arguments["block_rows"] = min(arguments["block_rows"], most)
-        if self.batching.by_shard:
-            arguments["block_rows"] = 1  # a row group is a block
-        blocks = reader.Reader(
-            dataset=options.dataset,
-            batch_size=size,
-            columns=options.columns,
-            samples_ahead=samples_ahead(options, size),
-            sends=self.batching.num_workers > 0,
-            recorder=self.recorder,
-            **arguments,
-        )
+        blocks = options.block_reader(min(block_rows or options.block_rows, most), self.recorder)
         if (refill := self._refill) is not None:
             return blocks.refilled(refill, part)
         samples = plan.samples(part)
@@ -233,13 +190,3 @@ class Segment:
     def is_over(self) -> bool:
         """Whether no batches remain because the pass or epoch was resumed at its end."""
         return self.position.consumed > 0 and self.plan.num_batches() == 0
-
-
-def samples_ahead(options: ReaderOptions, batch_size: int) -> int:
-    """Return the minimum number of samples whose shards are opened ahead of use."""
-    if options.predownload is not None:
-        return options.predownload
-    dataset = options.dataset
-    per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
-    rows = dataset.bytes_ahead // per_row or min(_BYTES_AHEAD // per_row, reader.BLOCK_ROWS)
-    return max(8 * batch_size, rows)

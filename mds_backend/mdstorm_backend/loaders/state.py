@@ -18,7 +18,7 @@ from typing import Any
 from mdstorm_backend.base.checks import is_integer, warn_user
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
+from mdstorm_backend.loaders.segment import Segment, plan_of
 from mdstorm_backend.order import DEFAULT_SEED, Plan, Position, RefilledPlan
 from mdstorm_backend.order.lanes import Lanes
 
@@ -38,12 +38,12 @@ _MOST_LANES = 256
 _MOST_LEVELS = 32
 
 
-def write_state(options: ReaderOptions, batching: Batching, position: Position) -> dict[str, Any]:
+def write_state(options: ReaderOptions, position: Position) -> dict[str, Any]:
     """Return the state of a pass at the given position.
 
     Parameters
     ----------
-    options, batching
+    options : ReaderOptions
         How the pass is read; the share of the rows must be known.
     position : Position
         The position.
@@ -67,8 +67,8 @@ def write_state(options: ReaderOptions, batching: Batching, position: Position) 
         "lanes": [list(lanes) for lanes in position.lanes],
         **_compared(options),
     }
-    if not plan_of(options, batching).numbers_samples:
-        ours |= {"rank": order.world.rank, "row": position.row, "batch_size": batching.batch_size}
+    if not plan_of(options).numbers_samples:
+        ours |= {"rank": order.world.rank, "row": position.row, "batch_size": options.batch_size}
     if position.skip:
         ours["skip"] = position.skip
     return {
@@ -95,7 +95,6 @@ def _compared(options: ReaderOptions) -> dict[str, Any]:
 def read_state(
     state: object,
     options: ReaderOptions,
-    batching: Batching,
     *,
     of_worker: bool = False,
     splits: bool = True,
@@ -106,7 +105,7 @@ def read_state(
     ----------
     state : object
         A state made by `write_state` or, in the elastic order, by MosaicML Streaming.
-    options, batching
+    options : ReaderOptions
         How the pass is to be read; the share of the rows must be known.
     of_worker : bool
         Whether the state belongs to a worker process.
@@ -165,13 +164,11 @@ def read_state(
             f"there are {options.order.world_size} ranks here: load it on {size} ranks"
         )
     if options.order.is_strict:
-        position = _checked_position(position, ours, options, batching)
+        position = _checked_position(position, ours, options)
     return position
 
 
-def skipped(
-    position: Position, batches: int, options: ReaderOptions, batching: Batching
-) -> Position:
+def skipped(position: Position, batches: int, options: ReaderOptions) -> Position:
     """Return where a state resumes that is taken `batches` batches of each rank after `position`.
 
     Raises
@@ -187,14 +184,14 @@ def skipped(
         )
     if not batches:
         return position
-    begun = Segment(options, batching, position)
+    begun = Segment(options, position)
     segment, count = begun.seek(batches, f"skip_batches={batches}")
     reached = segment.plan.position(segment.plan.offset_after(count) or 0)
-    return read_state(write_state(options, batching, reached), options, batching)
+    return read_state(write_state(options, reached), options)
 
 
 def _checked_position(
-    position: Position, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
+    position: Position, ours: Mapping[str, Any], options: ReaderOptions
 ) -> Position:
     """Check a position in the exact order, and return it, with this rank's row count if known.
 
@@ -205,7 +202,7 @@ def _checked_position(
     """
     is_of_rank = "row" in ours
     _check_position(position, options, is_of_rank=is_of_rank)
-    plan = plan_of(options, batching, position)
+    plan = plan_of(options, position)
     counts_own_rows = not plan.numbers_samples
     if position.consumed and is_of_rank != counts_own_rows:
         raise StateMismatchError(
@@ -216,11 +213,7 @@ def _checked_position(
             "start again without it"
         )
     _ = plan.begin
-    return (
-        _of_rank(position, ours, options, batching, plan)
-        if is_of_rank and counts_own_rows
-        else position
-    )
+    return _of_rank(position, ours, options, plan) if is_of_rank and counts_own_rows else position
 
 
 def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any] | None:
@@ -336,7 +329,6 @@ def _of_rank(
     position: Position,
     ours: Mapping[str, Any],
     options: ReaderOptions,
-    batching: Batching,
     plan: Plan,
 ) -> Position:
     """Return this rank's position, given a state that counts the rows of one rank.
@@ -348,12 +340,12 @@ def _of_rank(
     order = options.order
     row, batch_size = number(ours, "row"), number(ours, "batch_size", 1)
     there = number(ours, "rank"), number(ours, "world_size", 1)
-    is_full = row % batch_size == 0 and not batching.by_shard
+    is_full = row % batch_size == 0 and not options.by_shard
     is_of_all = options.num_epochs == 1 and is_full and not position.is_end
     is_unread = not (position.consumed or position.skip)
     is_mine = there[0] == order.world.rank or is_of_all or is_unread
     if plan.has_equal_batches and position.consumed:
-        is_mine = batch_size == batching.batch_size  # then all ranks had the same number of batches
+        is_mine = batch_size == options.batch_size  # then all ranks had the same number of batches
     if there[1] == order.world_size and is_mine:
         return replace(position, row=row)
     reason = (
@@ -364,7 +356,7 @@ def _of_rank(
     rank, size = order.world.rank, order.world_size
     raise StateMismatchError(
         f"the state was taken by rank {there[0]} of {there[1]} with batch_size={batch_size}, and "
-        f"this is rank {rank} of {size} with batch_size={batching.batch_size}. "
+        f"this is rank {rank} of {size} with batch_size={options.batch_size}. "
         f"Because {reason}, a state describes only its own rank: save each rank's state, and load "
         "it on the same rank, with the same number of ranks and the same batch_size"
     )

@@ -17,7 +17,7 @@ from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
-from mdstorm_backend.loaders.segment import Batching, Segment
+from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import damaged, lanes_of, number, read_state, state_mapping
 from mdstorm_backend.order import Chunk, ExactOrder, Position, World
 from mdstorm_backend.order.plan import numbers_of
@@ -45,8 +45,6 @@ class Trace:
     ----------
     options : ReaderOptions
         The data to read; its share of the rows must be known.
-    batching : Batching
-        How batches are made.
     start : Position
         Where the pass begins or resumes.
 
@@ -56,12 +54,12 @@ class Trace:
         If only reading shows which rows a batch has.
     """
 
-    def __init__(self, options: ReaderOptions, batching: Batching, start: Position) -> None:
+    def __init__(self, options: ReaderOptions, start: Position) -> None:
         if options.drops_rows:
             raise _not_known(options.dataset.url)
         #: Number of rows of the first batch that were read before the state was taken.
         self._skip = start.skip
-        self._segment = Segment(options, batching, replace(start, skip=0)).remaining()
+        self._segment = Segment(options, replace(start, skip=0)).remaining()
 
     def rows(self, batch: int | range, rank: int = 0) -> _Numbers:
         """Return the numbers of a batch's rows, in the order of the batch, as int64.
@@ -117,10 +115,10 @@ class Trace:
         if found := self._find_any(samples):
             return found
         reason = "it was read before, or the order leaves it out"
-        whole = replace(segment.batching, drop_last=False)
+        whole = replace(segment.options, drop_last=False)
         if not samples:
             reason = "rows= or where= does not choose it"
-        elif Trace(segment.options, whole, segment.start)._find_any(samples):
+        elif Trace(whole, segment.start)._find_any(samples):
             reason = "drop_last drops the batch that would have it"
         raise InvalidArgumentError(f"row {row} does not come in the rest of this pass: {reason}")
 
@@ -179,7 +177,13 @@ class Trace:
 
 
 def trace_of_state(
-    state: object, dataset: SampleSource, batching: Batching, ranks: int | None = None
+    state: object,
+    dataset: SampleSource,
+    *,
+    batch_size: int = 1,
+    drop_last: bool = False,
+    num_workers: int = 0,
+    ranks: int | None = None,
 ) -> Trace:
     """Return which rows the batches of a pass have that resumes at a state, without its loader.
 
@@ -189,8 +193,8 @@ def trace_of_state(
         The state, which has the order, its seed and the selection.
     dataset : SampleSource
         The dataset.
-    batching : Batching
-        How the loader makes batches; the state of a reader determines it.
+    batch_size, drop_last, num_workers
+        How the loader makes batches: see `ReaderOptions`. The state of a reader determines it.
     ranks : int, optional
         Number of ranks; by default that of the run in which the state was taken.
 
@@ -215,7 +219,7 @@ def trace_of_state(
             "create the loader with the same arguments, and call its trace(state)"
         )
     if of_rank:
-        batching = replace(batching, batch_size=number(ours, "batch_size", 1), by_shard=True)
+        batch_size = number(ours, "batch_size", 1)
     seed, world = number(state, "shuffle_seed"), World(number(ours, "rank") if of_rank else 0, size)
     order: ExactOrder | ElasticShare
     if ours.get("order") == ExactOrder.name:
@@ -226,15 +230,19 @@ def trace_of_state(
         nodes = state.get("initial_physical_nodes") or size
         world = replace(world, local_size=1 if size % nodes else size // nodes)
         chosen = {name: value for name, value in settings.items() if name != "weights"}
-        order = ElasticShare(ElasticOrder(batching.batch_size, shuffle_seed=seed, **chosen), world)
+        order = ElasticShare(ElasticOrder(batch_size, shuffle_seed=seed, **chosen), world)
     options = ReaderOptions(
         dataset,
         order,
+        batch_size,
+        drop_last=drop_last,
+        num_workers=num_workers,
+        by_shard=of_rank,
         columns=ours.get("columns"),
         num_epochs=ours.get("num_epochs"),
         conditions=Conditions(transform=ours.get("transform")),
     )
-    return Trace(options, batching, read_state(state, options, batching))
+    return Trace(options, read_state(state, options))
 
 
 def _not_known(url: str) -> InvalidArgumentError:

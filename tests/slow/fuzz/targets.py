@@ -26,7 +26,6 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.loaders import Consumer
 from mdstorm_backend.loaders.loader import Loader
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.segment import Batching
 from mdstorm_backend.order import ExactOrder, World
 from mdstorm_backend.read.late import decode_late
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -131,8 +130,8 @@ def attack_compression(codec: str, random: Random) -> bool:
 
 def attack_state(order: str, random: Random) -> bool:
     """Load a damaged state and continue; return whether the state was accepted."""
-    options = ReaderOptions(target("fixed").dataset, ORDERS[order], num_epochs=3)
-    loader = Loader(options, Batching(2))
+    options = ReaderOptions(target("fixed").dataset, ORDERS[order], batch_size=2, num_epochs=3)
+    loader = Loader(options)
     begun = loader.begin(Consumer())
     segment = next(iter(begun.segments(loader.recorder)))
     begun.record_offset(segment, next(iter(segment.blocks())).offsets[0])

@@ -69,7 +69,7 @@ def make_tf_dataset(
     def opened() -> TFRuns:
         # Graph mode has no strategies, and no iterators in Python.
         peek = most_peeked if tf.executing_eagerly() else lambda by_python: 1
-        return TFRuns(make_options(), loaders.Batching(batch_size), peek)
+        return TFRuns(replace(make_options(), batch_size=batch_size), peek)
 
     def build() -> Any:
         runs = opened()
@@ -109,8 +109,8 @@ class ContextDataset(Described, OwnContext):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         loader = self._runs().loader
-        options, batch_size = loader.options, loader.batching.batch_size
-        sizes = [("batch_size", f"{batch_size}"), ("element_spec", f"{self.element_spec}")]
+        options = loader.options
+        sizes = [("batch_size", f"{options.batch_size}"), ("element_spec", f"{self.element_spec}")]
         sizes = [*options.shown, *sizes]
         found = loaders.describe_data(options.dataset, full=full)
         shown = options.output_columns.__contains__

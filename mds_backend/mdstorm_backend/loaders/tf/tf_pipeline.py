@@ -48,7 +48,7 @@ def batches_of(
     """
     # Python cuts batches if arrays have the same length only within a batch rather than a block, or
     # if batches are so large that blocks have no advantage.
-    cut_here = runs.loader.batching.batch_size >= BLOCK_ROWS // 2 or any(
+    cut_here = runs.loader.options.batch_size >= BLOCK_ROWS // 2 or any(
         spec.ragged or None in spec.shape for spec in specs
     )
     signature = element({spec.name: spec.signature for spec in specs})

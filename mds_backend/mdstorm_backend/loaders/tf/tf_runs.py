@@ -23,7 +23,7 @@ from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Batching, Consumer, Loader, ReaderOptions, Segment
+from mdstorm_backend.loaders import Consumer, Loader, ReaderOptions, Segment
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.segment import plan_of
@@ -197,16 +197,12 @@ class TFRuns:
     ----------
     options : ReaderOptions
         The data to read, and how.
-    batching : Batching
-        How batches are made.
     peek : callable
         Returns how many batches are a peek, given whether Python code has created the iterator.
     """
 
-    def __init__(
-        self, options: ReaderOptions, batching: Batching, peek: Callable[[bool], int]
-    ) -> None:
-        self.loader = Loader(options, batching)
+    def __init__(self, options: ReaderOptions, peek: Callable[[bool], int]) -> None:
+        self.loader = Loader(options)
         self._peek = peek
         self._run: TFRun | None = None
         #: Running iterations, by the numbers that identify them in TensorFlow.
@@ -228,12 +224,12 @@ class TFRuns:
         may_be_split : bool
             Whether a strategy may read each batch in several parts.
         """
-        options, batching = self.loader.options, self.loader.batching
+        options = self.loader.options
         if options.num_epochs is None:
             return INFINITE
         if not may_be_split:
             here = options.in_world()
-            plan = plan_of(here, batching)
+            plan = plan_of(here)
             # Samples that are repeated in the elastic order may fill more batches than `length`.
             most, rows = plan.length(), here.order.rows_of_rank(plan.num_samples)
             self._claimed = None if rows is None else most

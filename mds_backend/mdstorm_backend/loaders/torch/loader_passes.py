@@ -21,7 +21,6 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import (
     CONSUMER,
     MOST_UNUSED,
-    Batching,
     Consumer,
     Loader,
     NumberedBatches,
@@ -152,13 +151,16 @@ class LoaderPasses:
     def of(self, loader: DataLoader[Any]) -> Loader:
         """Return the passes over a loader's dataset."""
         opened = source_of(loader)._mdstorm
-        options, epochs = opened.options, opened.epochs
+        assert loader.batch_size is not None
+        options = replace(
+            opened.options,
+            batch_size=loader.batch_size,
+            drop_last=loader.drop_last,
+            num_workers=loader.num_workers,
+        )
+        epochs = opened.epochs
         if self.passes is None:
-            assert loader.batch_size is not None
-            batching = Batching(loader.batch_size, loader.drop_last, loader.num_workers)
-            self.passes = Loader(
-                options, batching, self.threads, recorder=self.recorder, epochs=epochs
-            )
+            self.passes = Loader(options, self.threads, recorder=self.recorder, epochs=epochs)
         else:
             self.passes.options, self.passes.epochs = options, epochs
         return self.passes

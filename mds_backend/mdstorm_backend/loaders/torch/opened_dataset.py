@@ -21,7 +21,7 @@ from mdstorm_backend.elastic import ElasticOrder, ElasticShare, StreamShape
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.epochs import Epochs, Worker
-from mdstorm_backend.loaders.segment import Batching, plan_of
+from mdstorm_backend.loaders.segment import plan_of
 from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.loaders.torch.samples import (
     SAMPLES_AT_A_TIME,
@@ -120,7 +120,7 @@ class OpenedDataset:
 
     @cached_property
     def options(self) -> loaders.ReaderOptions:
-        """The options for reading the data."""
+        """The options for reading the data, in batches of one sample."""
         settings = self.settings
         chosen, is_shuffled = (settings.rows, settings.where), self.order.uses_seed
         dataset = choose_rows(self.dataset, *chosen, is_shuffled=is_shuffled)
@@ -154,7 +154,7 @@ class OpenedDataset:
 
     def plan(self) -> Plan:
         """Return the plan for a first pass that begins now, in batches of one sample."""
-        return plan_of(self.options.in_world(), Batching(1))
+        return plan_of(self.options.in_world())
 
     def set_epoch(self, epoch: int) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch."""
@@ -341,7 +341,7 @@ class OpenedDataset:
         position = reached(plan)
         if self.latest is not None and self.latest.is_at(position):
             return self.latest.state_dict()
-        return write_state(self.options.in_world(), Batching(1), position)
+        return write_state(self.options.in_world(), position)
 
     def _state_of_latest(self, samples: int, start: Position | None = None) -> dict[str, Any]:
         """Return the latest iteration's state, after `samples` samples if it iterates over samples.
@@ -358,7 +358,7 @@ class OpenedDataset:
             return self.latest.state_dict()
         plan = plan_of_samples(self.options, self.epochs, start)
         position = plan.reached_here(samples) if samples else plan.begin
-        return write_state(self.options.in_world(), Batching(1), position)
+        return write_state(self.options.in_world(), position)
 
     def record_items(self, count: int) -> None:
         """Record whether `count` items from an overridden ``__iter__`` are not single samples."""
@@ -394,7 +394,8 @@ class OpenedDataset:
                 )
             self._worker_state = obj
             return
-        self.epochs.load_state_dict(obj, self.options, Batching(self.settings.batch_size or 1))
+        options = replace(self.options, batch_size=self.settings.batch_size or 1)
+        self.epochs.load_state_dict(obj, options)
         self.latest = self.samples = None
 
     def begin_samples(

@@ -32,7 +32,7 @@ from mdstorm_backend.loaders.consumer import Consumer
 from mdstorm_backend.loaders.epochs import Epochs, Usage, Worker
 from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
+from mdstorm_backend.loaders.segment import Segment, plan_of
 from mdstorm_backend.loaders.state import check_equal, damaged, number, read_state, write_state
 from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read import Block, column_to_numpy, decoded_images, gather_rows
@@ -178,9 +178,9 @@ def plan_of_samples(options: ReaderOptions, epochs: Epochs, start: Position | No
     With `start`, return the plan of the iteration that began there.
     """
     here, begun = options.in_world(), start or epochs.begun or epochs.next_position
-    if start is not None and (segment := Segment(here, Batching(1), start).with_batches()):
+    if start is not None and (segment := Segment(here, start).with_batches()):
         begun = replace(segment.start, first_epoch=segment.start.pass_epoch)
-    return plan_of(here, Batching(1), begun)
+    return plan_of(here, begun)
 
 
 def _begun_segments(
@@ -207,11 +207,11 @@ def _begun_segments(
     worker : Worker
         This process among the workers.
     """
-    here, batching = _of_samples(options, worker), _batching(batch_size, worker)
+    here = _of_samples(options, batch_size, worker)
     begun = usage.start
     recorder = current_recorder() if worker.group is None else None
     is_first = True  # ranks compare only the first segment
-    segment = Segment(here, batching, begun, recorder)
+    segment = Segment(here, begun, recorder)
     while True:
         if not segment.is_over:
             if segment.with_batches() is None:
@@ -239,30 +239,27 @@ def _resumed_segments(
     worker: Worker,
 ) -> Iterator[Segment]:
     """Resume a worker's iteration from a state of that worker, and yield its segments."""
-    here, batching = _of_samples(options, worker), _batching(batch_size, worker)
-    position = read_state(state, here, batching, of_worker=True)
+    here = _of_samples(options, batch_size, worker)
+    position = read_state(state, here, of_worker=True)
     num_epochs, first = here.num_epochs, position.pass_epoch
     following = position.epoch + 1 if num_epochs is None else first + num_epochs
     epochs.resume_as_worker(position, following, worker.number)
     here.record_pass(epochs)
-    segment: Segment | None = Segment(here, batching, replace(position, first_epoch=first))
+    segment: Segment | None = Segment(here, replace(position, first_epoch=first))
     while segment is not None:
         if not segment.is_over:
             yield segment
         segment = segment.following()
 
 
-def _of_samples(options: ReaderOptions, worker: Worker) -> ReaderOptions:
+def _of_samples(options: ReaderOptions, batch_size: int | None, worker: Worker) -> ReaderOptions:
     """Return the options for an iteration over samples, where damage is always an error.
 
     PyTorch counts the samples that it receives, so skipping one would shift states and batches.
     """
-    return replace(options.in_world(worker.world), on_corrupt="raise")
-
-
-def _batching(batch_size: int | None, worker: Worker) -> Batching:
-    default = SAMPLES_AT_A_TIME if worker.count > 1 else 1
-    return Batching(batch_size or default, num_workers=worker.count)
+    size = batch_size or (SAMPLES_AT_A_TIME if worker.count > 1 else 1)
+    here = options.in_world(worker.world)
+    return replace(here, batch_size=size, num_workers=worker.count, on_corrupt="raise")
 
 
 @dataclass(eq=False)
@@ -369,14 +366,14 @@ class SampleIteration:
         position, part = segment.position, self._part
         if offset:
             position, part = segment.plan.position_of_part(part, offset)
-        state = write_state(segment.options, segment.batching, position)
+        state = write_state(segment.options, position)
         worker = {**self._here(), "part": part, "rows": self.yielded - end}
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: worker}}
 
     def _empty_state(self) -> dict[str, Any]:
         plan = plan_of_samples(self.options, self.epochs)
         beginning = plan.reached(0, from_beginning=True)
-        return write_state(self.options.in_world(), Batching(1), beginning)
+        return write_state(self.options.in_world(), beginning)
 
     def _here(self) -> dict[str, Any]:
         """Return the values that must be equal when a state is taken and when it is loaded."""

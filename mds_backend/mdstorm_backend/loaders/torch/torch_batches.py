@@ -214,7 +214,7 @@ class Workers:
         # if samples are made one by one.
         if not all(column.is_numpy() for column in self._options.dataset.schema):
             set_up_arrow()  # once, rather than in each process
-        context, count = _context_of(options), batches.segment.batching.num_workers
+        context, count = _context_of(options), batches.segment.options.num_workers
         self._queues = [context.SimpleQueue() for _ in range(count)]
         left_out = ("collate_fn", "drop_last", "batch_size", "persistent_workers")
         kept = {name: value for name, value in options.items() if name not in left_out}

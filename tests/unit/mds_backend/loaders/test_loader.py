@@ -20,7 +20,6 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import Batch
 from mdstorm_backend.loaders import (
     MOST_UNUSED,
-    Batching,
     Conditions,
     Consumer,
     ItemCursor,
@@ -31,7 +30,6 @@ from mdstorm_backend.loaders import (
 )
 from mdstorm_backend.loaders.loader import NOTHING, NumberedBatches
 from mdstorm_backend.loaders.passes import Pass
-from mdstorm_backend.loaders.segment import samples_ahead
 from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.reader import BLOCK_ROWS
@@ -63,29 +61,30 @@ def options(dataset: Dataset, **given: Any) -> ReaderOptions:
 
 
 def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
-    filled = options(dataset, fill_nulls={"a": 10}, transform=Sum())
-    blocks = Segment(filled, Batching(2), Position()).blocks()
+    filled = options(dataset, batch_size=2, fill_nulls={"a": 10}, transform=Sum())
+    blocks = Segment(filled, Position()).blocks()
     assert [block.batch["c"].tolist() for block in blocks] == [[4, 14]]  # type: ignore[union-attr]
 
 
 def test_number_of_samples_read_ahead_depends_on_sample_size(dataset: Dataset) -> None:
-    assert samples_ahead(options(dataset), 16) == BLOCK_ROWS
+    assert options(dataset, batch_size=16).samples_ahead == BLOCK_ROWS
     dataset.nbytes = 1 << 40
-    assert samples_ahead(options(dataset), 16) == 8 * 16
-    assert samples_ahead(options(dataset, predownload=3), 16) == 3
+    assert options(dataset, batch_size=16).samples_ahead == 8 * 16
+    assert options(dataset, batch_size=16, predownload=3).samples_ahead == 3
 
 
 def test_bytes_downloaded_ahead_do_not_depend_on_sample_size(dataset: Dataset) -> None:
     dataset.nbytes, dataset.bytes_ahead = 2 * len(dataset), 1_000_000
-    assert samples_ahead(options(dataset), 16) == 500_000
+    assert options(dataset, batch_size=16).samples_ahead == 500_000
 
 
 @pytest.mark.parametrize(("part", "num_workers", "in_first"), [(0, 0, 2), (1, 3, 1)])
 def test_block_spans_few_epochs_in_an_infinite_pass(
     tmp_path: Path, part: int, num_workers: int, in_first: int
 ) -> None:
-    endless = options(write_numbers(tmp_path, 2), num_epochs=None)
-    blocks: Any = Segment(endless, Batching(1, num_workers=num_workers), Position()).blocks(part)
+    numbers = write_numbers(tmp_path, 2)
+    endless = options(numbers, num_workers=num_workers, num_epochs=None)
+    blocks: Any = Segment(endless, Position()).blocks(part)
     with closing(blocks):
         first, *_, last = islice(blocks, 8)
     assert (len(first.sizes), len(last.sizes)) == (in_first, 32)
@@ -100,8 +99,15 @@ def loader_of(
     drop_last: bool = False,
     transform: Any = None,
 ) -> Loader:
-    read = ReaderOptions(dataset, ORDERS[order], num_epochs=num_epochs, transform=transform)
-    return Loader(read, Batching(batch_size, drop_last))
+    read = ReaderOptions(
+        dataset,
+        ORDERS[order],
+        batch_size=batch_size,
+        drop_last=drop_last,
+        num_epochs=num_epochs,
+        transform=transform,
+    )
+    return Loader(read)
 
 
 def lists(blocks: Iterator[Block]) -> NumberedBatches:
@@ -453,7 +459,7 @@ class Limited(Conditions):
 def test_states_compare_each_field_of_the_conditions(numbers: Dataset, order: str) -> None:
     def loader(limit: int | None) -> Loader:
         conditions = Limited(filters="number > 2", limit=limit)
-        return Loader(ReaderOptions(numbers, ORDERS[order], conditions=conditions), Batching(3))
+        return Loader(ReaderOptions(numbers, ORDERS[order], batch_size=3, conditions=conditions))
 
     first = loader(3)
     next(read_by(first))
@@ -470,7 +476,7 @@ def test_states_compare_each_field_of_the_conditions(numbers: Dataset, order: st
 def row_groups(dataset: Dataset, rank: int) -> Loader:
     """Return a loader of row groups for one of three ranks, one of which has one row fewer."""
     order = ExactOrder(seed=3, window=15, rank=rank, world_size=3)
-    return Loader(ReaderOptions(dataset, order), Batching(ROWS, by_shard=True))
+    return Loader(ReaderOptions(dataset, order, batch_size=ROWS, by_shard=True))
 
 
 def groups_of(loader: Loader) -> Iterator[list[int]]:

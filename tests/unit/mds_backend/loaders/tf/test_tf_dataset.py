@@ -24,7 +24,7 @@ from tests.kit.small_datasets import array_of, write_dataset, write_numbers
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Batching, ReaderOptions
+from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches, tf_pipeline, tf_runs
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE
 
@@ -495,8 +495,8 @@ def test_next_iteration_begins_after_the_last_epoch_with_used_batches(
 
 
 def test_batch_requested_before_its_block_is_read_advances_the_epoch(numbers: Dataset) -> None:
-    read = ReaderOptions(numbers, ORDERS["exact"], num_epochs=None)
-    runs = tf_runs.TFRuns(read, Batching(BATCH), lambda by_python: 1)
+    read = ReaderOptions(numbers, ORDERS["exact"], batch_size=BATCH, num_epochs=None)
+    runs = tf_runs.TFRuns(read, lambda by_python: 1)
     iteration = runs.iterations()
     number = next(iteration)
     first_of_second_epoch = len(numbers) // BATCH + 1
