@@ -196,7 +196,8 @@ class LoaderPasses:
         collate = loader.collate_fn if self.collates else None
         made = torch_batches.OutputBatches(source_of(loader), segment, collate, self.batch_map)
         stages: list[Any] = []
-        if not loader.num_workers:
+        num_workers = segment.options.num_workers  # the loader's when the pass began
+        if not num_workers:
             stages += converted(made.blocks(), made.converted)
         else:
             stages.append(self._from_workers(loader, made))
@@ -204,7 +205,7 @@ class LoaderPasses:
             moved = moved_batches.on_device(stages[-1], self.device, made.rows_together)
             stages.append(moved)
         # PyTorch itself pins the batches of worker processes.
-        elif loader.pin_memory and not loader.num_workers and torch.cuda.is_available():
+        elif loader.pin_memory and not num_workers and torch.cuda.is_available():
             are_dicts = not self.collates and self.batch_map is None
             stages.append(moved_batches.pinned(stages[-1], are_dicts=are_dicts))
         return stages
@@ -215,8 +216,7 @@ class LoaderPasses:
         workers = self.workers
         if workers is None or workers.is_busy or not workers.can_read(made.segment):
             self.end_workers()
-            options = {**self.options, "num_workers": loader.num_workers}
-            workers = torch_batches.Workers(made, options)
+            workers = torch_batches.Workers(made, self.options)
             self.workers = workers if loader.persistent_workers else None
         try:
             yield from workers.batches(made.segment)

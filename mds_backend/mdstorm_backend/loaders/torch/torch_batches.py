@@ -204,7 +204,7 @@ class Workers:
     batches : OutputBatches
         The batches of the first pass; each worker makes its part of them.
     options : mapping
-        Arguments of ``DataLoader``, including ``num_workers``.
+        Arguments of ``DataLoader``; `batches` determine how many workers there are.
     """
 
     def __init__(self, batches: OutputBatches, options: Mapping[str, Any]) -> None:
@@ -214,14 +214,15 @@ class Workers:
         # if samples are made one by one.
         if not all(column.is_numpy() for column in self._options.dataset.schema):
             set_up_arrow()  # once, rather than in each process
-        context, count = _context_of(options), batches.segment.options.num_workers
+        context, count = _context_of(options), self._options.num_workers
         self._queues = [context.SimpleQueue() for _ in range(count)]
-        left_out = ("collate_fn", "drop_last", "batch_size", "persistent_workers")
+        left_out = ("collate_fn", "drop_last", "batch_size", "num_workers", "persistent_workers")
         kept = {name: value for name, value in options.items() if name not in left_out}
         self._loader: DataLoader[Any] = DataLoader(
             _Part(batches, self._queues),
             batch_size=None,
             collate_fn=same,
+            num_workers=count,
             persistent_workers=True,
             **kept,
         )

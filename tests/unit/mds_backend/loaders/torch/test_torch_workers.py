@@ -69,6 +69,23 @@ def is_alive(process: int) -> bool:
     return True
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
+def test_each_pass_keeps_the_number_of_workers_with_which_it_began(
+    numbers: Dataset, before: int, after: int
+) -> None:
+    def make(num_workers: int) -> StreamingDataLoader:
+        # A segment for each of the epochs.
+        source = StreamingDataset(local=numbers.url, batch_size=8, num_epochs=2, **SHUFFLED)
+        return StreamingDataLoader(source, batch_size=8, num_workers=num_workers)
+
+    loader, expected = make(before), make(0)
+    batches = iter(loader)
+    first = next(batches)
+    loader.num_workers = after
+    assert column([first, *batches]) == column(expected)
+    assert column(loader) == column(expected)
+
+
 def test_small_tensors_in_a_batch_are_sent_together() -> None:
     tensors = {
         "flags": torch.tensor([True, False, True]),
