@@ -4,6 +4,7 @@ import os
 import time
 from pathlib import Path
 
+from mdstorm._spark.kept_copies import CacheKey
 from mdstorm_backend.storage import Location
 
 #: Prefix of copies' directory names.
@@ -17,6 +18,11 @@ def write_copy(parent: Path, number: int) -> str:
     for name in ("_mdstorm", "part-00000-0123abcd-0.00000.mds", "index.json"):
         location.write(name, [b"{}"])
     return location.url
+
+
+def give_key(parent: Path, key: str, url: str) -> None:
+    """Make a copy the one of a cache key."""
+    CacheKey(parent.as_uri(), key).find_or_convert("source", lambda: url, None)
 
 
 def set_age(url: str, age: float) -> None:

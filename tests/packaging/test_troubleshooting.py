@@ -10,10 +10,11 @@ import pytest
 from tests.packaging.pages import ROOT, anchor_of
 
 import mdstorm.errors
-from mdstorm._petastorm_names import ABSENT
+from mdstorm_migrate.petastorm.absent import SECTIONS
 
 #: The page about errors, which quotes the messages.
 TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+DIFFERENCES = ROOT / "docs" / "differences.md"
 #: A placeholder for a value in a message.
 GAP = "…"
 
@@ -60,7 +61,7 @@ def test_index_of_messages_lists_them_by_class() -> None:
 
 def sections() -> dict[str, str]:
     """Return the sections about names that mdstorm does not provide, by anchor."""
-    text = (ROOT / ABSENT.page).read_text("utf-8")
+    text = DIFFERENCES.read_text("utf-8")
     part = text.partition("## What mdstorm lacks\n")[2].partition("\n## ")[0]
     pieces = re.split(r"^### (.+)$", part, flags=re.M)[1:]
     return dict(zip(map(anchor_of, pieces[::2]), pieces[1::2], strict=True))
@@ -68,7 +69,7 @@ def sections() -> dict[str, str]:
 
 def differences() -> dict[str, str]:
     """Return the sections of the page about differences, by anchor."""
-    pieces = re.split(r"^##+ (.+)$", (ROOT / ABSENT.page).read_text("utf-8"), flags=re.M)[1:]
+    pieces = re.split(r"^##+ (.+)$", DIFFERENCES.read_text("utf-8"), flags=re.M)[1:]
     return dict(zip(map(anchor_of, pieces[::2]), pieces[1::2], strict=True))
 
 
@@ -88,13 +89,13 @@ def named(text: str) -> set[str]:
 
 
 def test_each_group_of_missing_names_has_a_section_on_the_page() -> None:
-    assert sections().keys() == ABSENT.sections.keys()
+    assert sections().keys() == SECTIONS.keys()
 
 
-@pytest.mark.parametrize("section", ABSENT.sections)
+@pytest.mark.parametrize("section", SECTIONS)
 def test_section_lists_missing_names_in_its_group(section: str) -> None:
-    in_table = {name.rpartition(".")[2] for name in ABSENT.sections[section]}
-    modules = {name.rpartition(".")[0].rpartition(".")[2] for name in ABSENT.sections[section]}
+    in_table = {name.rpartition(".")[2] for name in SECTIONS[section]}
+    modules = {name.rpartition(".")[0].rpartition(".")[2] for name in SECTIONS[section]}
     found = named(sections()[section])
     assert in_table <= found
     assert found <= in_table | modules
@@ -105,7 +106,9 @@ def _marked(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.long) if name.startswith("tf_utils.") else name
 
 
-@pytest.mark.parametrize("name", [_marked(name) for name in ABSENT.names])
+@pytest.mark.parametrize(
+    "name", [_marked(name) for names in SECTIONS.values() for name in sorted(names)]
+)
 def test_name_listed_as_missing_does_not_exist(name: str) -> None:
     parent, _, last = f"mdstorm.{name}".rpartition(".")
     try:
@@ -114,11 +117,3 @@ def test_name_listed_as_missing_does_not_exist(name: str) -> None:
     except ModuleNotFoundError:
         return
     pytest.fail(f"{name} exists")
-
-
-def test_name_in_missing_module_links_to_section_about_module() -> None:
-    assert (
-        ABSENT.replacement("petastorm.hdfs.namenode.HdfsConnector")
-        == f"{ABSENT.page}#name-nodes-of-hdfs"
-    )
-    assert ABSENT.replacement("petastorm.reader.make_reader") is None

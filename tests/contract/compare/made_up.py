@@ -6,8 +6,11 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from mdstorm._compare.recorder import Pass
+from mdstorm._compare import recorder
 from mdstorm.cli import main
+
+#: The file that `mdstorm compare --recorder` prints.
+RECORDER = Path(recorder.__file__)
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -35,7 +38,7 @@ def loader_at(call: int, **changed: Any) -> dict[str, Any]:
 
 def loader_of(values: Any, **arguments: object) -> dict[str, Any]:
     """Return a loader that read these values in one column, ``x``."""
-    found = Pass(is_batched=True)
+    found = recorder.Pass(is_batched=True)
     found.add({"x": values})
     passes = [[1, len(values), True]]
     return loader_at(0, data=found.to_json(), passes=passes, arguments=arguments)

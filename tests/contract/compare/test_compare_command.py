@@ -12,9 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.contract.compare.made_up import compare_loaders, loader_at, recording, run, write
-
-from mdstorm._compare import recorder
+from tests.contract.compare.made_up import (
+    RECORDER,
+    compare_loaders,
+    loader_at,
+    recording,
+    run,
+    write,
+)
 
 PROGRAM = """
 import sys
@@ -50,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).mkdir()
         table = pa.table({"id": np.arange(20), "x": np.arange(20) * factor})
         pq.write_table(table, folder / name / "part-0.parquet", row_group_size=6)
-    command = [sys.executable, "-m", "mdstorm", "run", recorder.__file__, "--examples", "2"]
+    command = [sys.executable, "-m", "mdstorm", "run", RECORDER, "--examples", "2"]
     done = subprocess.run(
         [*command, "train.py", (folder / "one").as_uri()],
         cwd=folder,
@@ -90,7 +95,7 @@ def test_program_compared_with_its_recording_is_equal(folder: Path) -> None:
 
 
 #: An older Python with Petastorm, made by `benchmarks/make_environments.sh recorder`.
-_ENVIRONMENTS = Path(recorder.__file__).parents[3] / "benchmarks" / ".environments"
+_ENVIRONMENTS = RECORDER.parents[3] / "benchmarks" / ".environments"
 WITH_PETASTORM = [
     str(path.parents[3] / "bin" / "python")
     for path in _ENVIRONMENTS.glob("recorder-*/lib/python3*/site-packages/petastorm")
@@ -112,7 +117,7 @@ def test_program_recorded_on_an_older_python_is_equal(
 ) -> None:
     (tmp_path / "read.py").write_text(READS)
     program = ["read.py", (folder / "one").as_uri()]
-    command = [python, "-W", "ignore", recorder.__file__, *program]
+    command = [python, "-W", "ignore", RECORDER, *program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=550)
     assert done.returncode == 0, done.stderr
     code, out, err = compare("read.recording.json", "--", *program, cwd=tmp_path)
@@ -142,7 +147,7 @@ def test_changed_data_is_reported_with_its_column(folder: Path) -> None:
 
 @pytest.mark.long
 def test_commands_on_the_page_about_ci_compare_and_write_json(folder: Path) -> None:
-    page = Path(recorder.__file__).parents[3] / "docs" / "migrate" / "ci.md"
+    page = RECORDER.parents[3] / "docs" / "migrate" / "ci.md"
     both = re.findall(r"run: mdstorm (compare .+)$", page.read_text("utf-8"), re.M)
     assert len(both) == 2
     for command in both:
@@ -267,7 +272,7 @@ def test_missing_dashes_before_program_raise_usage_error(
 
 def test_argument_after_recorder_option_is_ignored() -> None:
     code, output = run("--recorder", "record.py")
-    assert (code, output.rstrip()) == (0, Path(recorder.__file__).read_text().rstrip())
+    assert (code, output.rstrip()) == (0, RECORDER.read_text().rstrip())
 
 
 def shares(rank: int, rows: int, digest: int) -> dict[str, Any]:
@@ -405,7 +410,7 @@ def test_computed_floats_may_differ_by_rounding(
 def test_recorder_option_prints_recorder(tmp_path: Path) -> None:
     code, output = run("--recorder")
     assert code == 0
-    assert output == Path(recorder.__file__).read_text("utf-8")
+    assert output == RECORDER.read_text("utf-8")
 
 
 SHARES = """
@@ -426,7 +431,7 @@ def test_each_rank_writes_recording_and_all_ranks_are_compared_together(
     (tmp_path / "shares.py").write_text(SHARES)
     url = (folder / "one").as_uri()
     for rank in range(2):
-        command = [sys.executable, "-m", "mdstorm", "run", recorder.__file__, "shares.py", url]
+        command = [sys.executable, "-m", "mdstorm", "run", RECORDER, "shares.py", url]
         done = subprocess.run(
             command,
             cwd=tmp_path,
@@ -493,7 +498,7 @@ def test_full_pass_is_read_before_the_program_deletes_its_files(
     others: str, count: int, folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "deletes.py").write_text(DELETES_ITS_FILES.format(others=others))
-    command = [sys.executable, "-m", "mdstorm", "run", recorder.__file__, "--runs", "1"]
+    command = [sys.executable, "-m", "mdstorm", "run", RECORDER, "--runs", "1"]
     done = subprocess.run(
         [*command, "deletes.py", folder / "one" / "part-0.parquet"],
         cwd=tmp_path,

@@ -4,10 +4,9 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 from tests.edge.cli.conftest import run
-from tests.kit.kept import NAME, set_age, write_copy
+from tests.kit.kept import NAME, give_key, set_age, write_copy
 from tests.kit.small_datasets import write_numbers
 
-from mdstorm._spark.kept_copies import CacheKey, list_copies
 from mdstorm_backend.datasets.dataset import open_dataset
 
 
@@ -82,11 +81,10 @@ class TestCopies:
     def copies(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """URLs of copies last used 30 days ago, 8 days ago (with a cache key), and just now."""
         monkeypatch.setenv("COLUMNS", "400")
-        key = CacheKey(tmp_path.as_uri(), "daily")
         urls = [write_copy(tmp_path, number) for number in range(3)]
         for url, days in zip(urls, (30, 8, 0), strict=True):
             set_age(url, days * 86_400)
-        key.find_or_convert("source", lambda: urls[1], None)
+        give_key(tmp_path, "daily", urls[1])
         write_copy(tmp_path / "elsewhere", 1)
         (tmp_path / "notes.txt").touch()
         return urls
@@ -116,9 +114,9 @@ class TestCopies:
     ) -> None:
         result = self.remove(tmp_path, "--older-than", "2w", "--yes")
         assert (result.exit_code, result.stdout) == (0, "removed 1 copy, 6 B\n")
-        assert [one.url for one in list_copies(str(tmp_path))] == copies[1:]
+        assert listed("--parent", tmp_path.as_uri()) == copies[1:]
         assert self.remove(tmp_path, "--yes").stdout == "removed 1 copy, 6 B\n"
-        assert [one.url for one in list_copies(str(tmp_path))] == copies[2:]
+        assert listed("--parent", tmp_path.as_uri()) == copies[2:]
         nothing = self.remove(tmp_path, "--yes")
         assert (nothing.exit_code, nothing.stdout) == (0, "")
         assert "no copies to remove" in nothing.stderr
@@ -130,10 +128,10 @@ class TestCopies:
         refused = self.remove(tmp_path, input="n\n")
         assert refused.exit_code == 1
         assert "Remove 2 copies, 12 B?" in refused.stderr
-        assert len(list_copies(str(tmp_path))) == 3
+        assert len(listed("--parent", tmp_path.as_uri())) == 3
         monkeypatch.setenv("MDSTORM_PARENT_CACHE_DIR_URL", tmp_path.as_uri())
         assert run("cache", "rm", "--unused", input="y\n").exit_code == 0
-        assert [one.url for one in list_copies(str(tmp_path))] == copies[2:]
+        assert listed("--parent", tmp_path.as_uri()) == copies[2:]
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -148,7 +146,7 @@ class TestCopies:
         refused = run("cache", "rm", "--parent", tmp_path.as_uri(), *options, "--yes")
         assert refused.exit_code == 2
         assert message in refused.stderr
-        assert len(list_copies(str(tmp_path))) == 3
+        assert len(listed("--parent", tmp_path.as_uri())) == 3
 
     @pytest.mark.parametrize("command", [["ls"], ["rm", "--unused"]])
     def test_missing_parent_directory_prints_error(
@@ -162,5 +160,8 @@ class TestCopies:
         self, copies: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         (tmp_path / "_mdstorm_cache_key_0").write_text("[]")
-        assert [copy.key for copy in list_copies(str(tmp_path))] == [None, "daily", None]
+        found = json.loads(
+            run("cache", "ls", "--parent", tmp_path.as_uri(), "--format", "json").stdout
+        )
+        assert [one["key"] for one in found] == [None, "daily", None]
         assert "_mdstorm_cache_key_0 cannot be read" in caplog.text

@@ -12,8 +12,7 @@ import pytest
 import mdstorm
 import mdstorm_backend
 import mdstorm_migrate
-from mdstorm._petastorm_names import ELSEWHERE
-from mdstorm_migrate.petastorm.names import PUBLIC
+from mdstorm_migrate.petastorm.names import HOMES, PUBLIC, renamed
 
 #: Petastorm's modules and the names that programs import from them, taken from the migration
 #: tool's table.
@@ -28,11 +27,11 @@ def test_public_names_are_in_petastorms_modules(module: str) -> None:
         assert name in mirror.__all__ or name.startswith("_")
 
 
-@pytest.mark.parametrize("module", ELSEWHERE)
+@pytest.mark.parametrize("module", HOMES)
 def test_reexported_names_can_be_imported_from_petastorms_modules(module: str) -> None:
-    mirror = importlib.import_module(f"mdstorm.{module}")
-    for name, home in ELSEWHERE[module].items():
-        assert getattr(mirror, name) is getattr(importlib.import_module(f"mdstorm.{home}"), name)
+    mirror = importlib.import_module(renamed(module))
+    for name, home in HOMES[module].items():
+        assert getattr(mirror, name) is getattr(importlib.import_module(renamed(home)), name)
 
 
 def test_submodules_are_attributes_of_the_package() -> None:

@@ -17,8 +17,11 @@ from tests.kit.installed import installed_as_petastorm
 import mdstorm
 import mdstorm.errors
 import mdstorm.spark.spark_dataset_converter
-from mdstorm._petastorm_names import ABSENT
 from mdstorm.errors import MissingAttributeError, MissingModuleError, PetastormImportedError
+
+#: Sections of docs/differences.md.
+HDFS, WORKERS = "name-nodes-of-hdfs", "workers-and-their-queues"
+LEGACY = "unpicklers"
 
 
 @pytest.fixture
@@ -80,24 +83,34 @@ class TestInstalled:
         assert importlib.util.find_spec("mdstorm.hdfs") is None
 
     @pytest.mark.parametrize(
-        ("statement", "missing"),
+        ("statement", "missing", "section"),
         [
-            ("import petastorm.hdfs", "petastorm.hdfs"),
-            ("from petastorm.hdfs.namenode import HdfsNamenodeResolver", "petastorm.hdfs"),
-            ("import petastorm.workers_pool.ventilator as v", "petastorm.workers_pool"),
-            ("import mdstorm.etl.legacy", "mdstorm.etl.legacy"),
-            ("from mdstorm.workers_pool.thread_pool import ThreadPool", "mdstorm.workers_pool"),
+            ("import petastorm.hdfs", "petastorm.hdfs", HDFS),
+            ("from petastorm.hdfs.namenode import HdfsNamenodeResolver", "petastorm.hdfs", HDFS),
+            ("import petastorm.workers_pool.ventilator as v", "petastorm.workers_pool", WORKERS),
+            ("import mdstorm.etl.legacy", "mdstorm.etl.legacy", LEGACY),
+            (
+                "from mdstorm.workers_pool.thread_pool import ThreadPool",
+                "mdstorm.workers_pool",
+                WORKERS,
+            ),
         ],
     )
-    def test_missing_module_error_names_docs_section(self, statement: str, missing: str) -> None:
+    def test_missing_module_error_names_docs_section(
+        self, statement: str, missing: str, section: str
+    ) -> None:
         with pytest.raises(MissingModuleError, match=f"'{re.escape(missing)}'") as caught:
             exec(statement)
         assert isinstance(caught.value, ModuleNotFoundError)
         assert caught.value.name == missing
-        section = ABSENT.names[missing.partition(".")[2]]
         assert f"docs/differences.md#{section} " in str(caught.value)
         with pytest.raises(MissingModuleError, match=r"docs/differences\.md of mdstorm"):
             exec("import petastorm.nothing")
+
+    def test_module_that_petastorm_also_lacks_names_no_docs_section(self) -> None:
+        with pytest.raises(ModuleNotFoundError) as caught:
+            importlib.import_module("mdstorm.nothing")
+        assert not isinstance(caught.value, MissingModuleError)
 
     @pytest.mark.parametrize("package", ["petastorm", "mdstorm"])
     def test_missing_name_error_names_docs_section(self, package: str) -> None:

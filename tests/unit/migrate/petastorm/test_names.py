@@ -41,8 +41,10 @@ def _names_of(path: str) -> set[str]:
 
 
 def test_configuration_keys_match_mdstorm() -> None:
-    cache_dir = importlib.import_module("mdstorm._spark.copies")
-    assert (cache_dir.PETASTORM_CONF, cache_dir.MDSTORM_CONF) == (CONF_KEY, NEW_CONF_KEY)
+    converter = importlib.import_module("mdstorm.spark").SparkDatasetConverter
+    assert converter.PARENT_CACHE_DIR_URL_CONF == CONF_KEY
+    # tests/unit/compat/spark/test_cache_dir.py reads both.
+    assert CONF_KEY.replace("petastorm", "mdstorm", 1) == NEW_CONF_KEY
 
 
 def test_data_file_is_a_copy_of_mdstorms() -> None:
