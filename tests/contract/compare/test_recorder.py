@@ -349,7 +349,7 @@ def test_recording_of_known_batch_is_the_same_in_every_version(python: str, tmp_
 
 
 def run_recorder(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mdstorm", "run", str(SOURCE), *arguments]
+    command = [sys.executable, str(SOURCE), *arguments]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     return done
