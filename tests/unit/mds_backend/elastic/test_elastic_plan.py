@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,3 +68,11 @@ def test_each_plan_but_the_last_is_followed_by_the_next_epochs_plan() -> None:
     assert following.start == Position(1, first_epoch=0)
     assert following.following() is None
     assert following.end().is_end
+
+
+def test_ids_after_padding_are_read_on_nodes_that_do_not_fit() -> None:
+    order, position = ElasticOrder(2, num_canonical_nodes=4), Position(initial_physical_nodes=2)
+    share = ElasticShare(order, World(1, 3), (StreamShape((50,)),))
+    plan = ElasticPlan(share, 2, start=position)
+    ids = np.concatenate(list(plan.samples().chunks)).tolist()
+    assert ids[-4:] == [21, 36, 47, 24]  # dealt to two nodes: padding stands before the last one
