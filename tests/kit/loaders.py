@@ -160,3 +160,22 @@ def taken(loader: Any, batches: int | None) -> list[list[int]]:
     found = column(islice(iterator, batches))
     iterator.close()
     return found
+
+
+def assert_same_tensors(found: Any, expected: Any) -> None:
+    """Check the values, shapes and dtypes of tensors, also in lists and dicts, beside other values.
+
+    PyTorch's own function would import compilers, which takes seconds.
+    """
+    if isinstance(expected, dict):
+        assert list(found) == list(expected)
+        found, expected = list(found.values()), list(expected.values())
+    if isinstance(expected, torch.Tensor):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        assert torch.equal(found, expected)
+    elif isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_same_tensors(one, other)
+    else:
+        assert found == expected

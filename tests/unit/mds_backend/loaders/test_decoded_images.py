@@ -25,6 +25,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format import Batch
 from mdstorm_backend.format.encodings import decode_images
+from mdstorm_backend.read import decoded_images
 
 ROWS = 40
 ORDERS = pytest.mark.parametrize(
@@ -212,8 +213,13 @@ class Odd:
 def test_rows_that_a_filter_leaves_out_are_not_decoded(
     local: str, order: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decoded = []
-    monkeypatch.setattr(decode_images, "_owned", lambda pixels, out: decoded.append(out) or pixels)
+    decoded: list[Any] = []
+
+    def decode(*given: Any) -> Any:
+        decoded.append(given)
+        return decode_images.rgb_pixels(*given)
+
+    monkeypatch.setattr(decoded_images, "rgb_pixels", decode)
     rows = sum(len(batch["id"]) for batch in loader(local, transform=Odd(), order=order))
     assert 0 < rows < ROWS
     assert len(decoded) == rows

@@ -4,9 +4,9 @@ import _weakrefset
 import os
 import subprocess
 import sys
+import threading
 import weakref
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from multiprocessing import get_context
@@ -52,6 +52,11 @@ def change(record: SharedRecord) -> None:
     record.change(lambda content: content.update(NEW))
 
 
+def change_all(records: Sequence[SharedRecord]) -> None:
+    for record in records:
+        change(record)
+
+
 def shared() -> SharedRecord:
     record = SharedRecord(OLD)
     record.pass_on()
@@ -79,14 +84,6 @@ def test_interrupted_call_leaves_either_old_or_new_content_in_the_record(
     assert record.read() == (NEW if call is change else OLD)
 
 
-#: A program that fails if another process holds a lock on one of the inherited files.
-LOCK_FILES = """
-import fcntl, sys
-for handle in map(int, sys.argv[1:]):
-    fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-"""
-
-
 @pytest.mark.parametrize("make", [shared, unshared])
 def test_record_is_not_locked_after_interrupts_at_random_points(
     make: Callable[[], SharedRecord],
@@ -98,12 +95,14 @@ def test_record_is_not_locked_after_interrupts_at_random_points(
                 interrupt_after(draw.uniform(1e-6, 1e-4))
                 for _ in range(1000):
                     change(record)
-    handles = [record._handle for record in records if record._handle is not None]
-    subprocess.run(
-        [sys.executable, "-c", LOCK_FILES, *map(str, handles)], pass_fds=handles, check=True
-    )
-    with ThreadPoolExecutor(1) as pool:
-        assert all(pool.map(lambda record: record._threads.acquire(blocking=False), records))
+    # Another process waits for a lock on a file, and another thread for one in this process.
+    process = get_context("fork").Process(target=change_all, args=(records,))
+    process.start()
+    thread = Thread(target=change_all, args=(records,), daemon=True)
+    thread.start()
+    process.join(60), thread.join(60)
+    process.kill()
+    assert (process.exitcode, thread.is_alive()) == (0, False)
 
 
 def test_forked_process_can_change_a_record_that_a_parent_thread_is_changing(
@@ -151,13 +150,18 @@ def test_record_change_is_not_lost_if_nested_call_changes_or_shares_the_record(
     assert record.read() == {"value": before["value"] + " later"}
 
 
+#: A program that fails if another process holds a lock on an inherited file.
+LOCK_FILE = "import fcntl, sys; fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+
+
 def test_record_is_locked_during_a_write_after_a_nested_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record, write, locked = shared(), os.pwrite, []
 
     def checked(handle: int, content: bytes, offset: int) -> int:
-        command = [sys.executable, "-c", LOCK_FILES, str(handle)]
+        # A forked process would first read the record, which unlocks the file.
+        command = [sys.executable, "-c", LOCK_FILE, str(handle)]
         run = subprocess.run(command, pass_fds=[handle], capture_output=True, check=False)
         locked.append(run.returncode != 0)
         return write(handle, content, offset)
@@ -169,7 +173,9 @@ def test_record_is_locked_during_a_write_after_a_nested_read(
 
 def test_change_by_a_thread_is_not_lost_if_pass_on_is_called_meanwhile() -> None:
     record, is_changing, may_end = unshared(), Event(), Event()
-    record._threads = ReportingLock(may_end)  # type: ignore[assignment]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading, "RLock", lambda: ReportingLock(may_end))
+        record.unlock()
 
     def edit(content: dict[str, Any]) -> None:
         is_changing.set()
@@ -184,8 +190,12 @@ def test_change_by_a_thread_is_not_lost_if_pass_on_is_called_meanwhile() -> None
     assert record.read() == NEW
 
 
-def test_records_added_by_threads_during_a_fork_raise_no_error() -> None:
-    added = []
+def test_records_added_by_threads_during_a_fork_raise_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    added: list[SharedRecord] = []
+    raised: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
 
     def add(frame: Any, event: str, _: Any) -> Any:
         if frame.f_code.co_filename in (weakref.__file__, _weakrefset.__file__):
@@ -195,7 +205,10 @@ def test_records_added_by_threads_during_a_fork_raise_no_error() -> None:
     before = sys.gettrace()
     sys.settrace(add)
     try:
-        shared_record._unlock_all()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if added and not raised else 1)
     finally:
         sys.settrace(before)
-    assert added
+    assert os.waitpid(child, 0)[1] == 0
+    assert not raised

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 
 ROWS, SHARDS = 103, 9
@@ -166,8 +166,8 @@ def test_row_that_is_not_chosen_raises_error(local: str) -> None:
         trace.where(3)
 
 
-def test_shard_and_row_are_those_of_the_dataset(loader: Any) -> None:
-    trace, sizes = loader.trace(), loader.dataset._mdstorm.dataset.shard_sizes
+def test_shard_and_row_are_those_of_the_dataset(loader: Any, numbers: Dataset) -> None:
+    trace, sizes = loader.trace(), numbers.shard_sizes
     assert trace.shard_and_row(0) == (0, 0)
     assert trace.shard_and_row(sizes[0]) == (1, 0)
     assert trace.shard_and_row(ROWS - 1) == (SHARDS - 1, sizes[-1] - 1)

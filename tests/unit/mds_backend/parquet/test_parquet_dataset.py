@@ -5,7 +5,6 @@ While a row group is open, each requested column is decoded once.
 
 import gc
 import pickle
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import (
     ParquetDataset,
-    footers,
     open_parquet,
     parquet_dataset,
     value_bounds,
@@ -183,30 +181,6 @@ def test_impossible_counts_in_a_footer_raise_error(tmp_path: Path) -> None:
                 found.add(str(error).partition("footer: ")[2][:22])
     assert "row group 0 declares a" in found
     assert "row group 0 declares 3" in found
-
-
-def test_autograph_does_not_convert_readers_called_in_a_tf_function(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tf = pytest.importorskip("tensorflow")
-    url, called = write(tmp_path / "a.parquet", [1, 2]), []
-    read = footers.read_struct
-
-    def noted(*arguments: Any) -> Any:
-        called.append({frame.name for frame in traceback.extract_stack()})
-        return read(*arguments)
-
-    monkeypatch.setattr(footers, "read_struct", noted)
-
-    @tf.function  # type: ignore[untyped-decorator]
-    def opened() -> Any:
-        value_bounds(open_parquet(url), ["n"])
-        return tf.constant(0)
-
-    opened()
-    assert len(called) == 2
-    rewritten = {name for names in called for name in names if name.startswith("tf__")}
-    assert rewritten <= {"tf__opened"}
 
 
 ROWS, PER_GROUP = 100, 10

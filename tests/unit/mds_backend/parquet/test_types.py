@@ -8,13 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError, NullValueError
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset
+from mdstorm_backend.errors import CorruptDatasetError, NullValueError
 from mdstorm_backend.loaders.torch.torch_tensors import to_torch
-from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
 from mdstorm_backend.read.batch_formats import to_numpy
 
@@ -190,26 +186,6 @@ def test_files_with_incompatible_columns_raise_error(
         open_parquet(str(tmp_path))
 
 
-def tf_batches(dataset: ParquetDataset, batch_size: int, **options: Any) -> Any:
-    return make_tf_dataset(
-        lambda: ReaderOptions(dataset, ExactOrder().resolved(), **options),
-        batch_size=batch_size,
-    )
-
-
-def test_arrays_of_equal_length_are_dense_in_tensorflow(tmp_path: Path) -> None:
-    columns = {"v": [[1, 2], [3, 4], [5, 6]], "s": [["a"], ["b"], ["c"]]}
-    batches = tf_batches(dataset_of(tmp_path, columns), 2)
-    assert batches.element_spec.v == tf.TensorSpec((None, None), tf.int64)
-    assert [batch.v.numpy().tolist() for batch in batches] == [[[1, 2], [3, 4]], [[5, 6]]]
-    assert next(iter(batches)).s.numpy().tolist() == [[b"a"], [b"b"]]
-
-
-def test_arrays_of_different_lengths_are_ragged_in_tensorflow(tmp_path: Path) -> None:
-    (batch,) = tf_batches(dataset_of(tmp_path, {"v": [[1, 2], [3, 4], [5]]}), 3)
-    assert batch.v.to_list() == [[1, 2], [3, 4], [5]]
-
-
 def test_nulls_without_statistics_raise_error_on_batch_conversion(tmp_path: Path) -> None:
     columns = {"b": [True, None], "v": [[1], None], "n": [1, None]}
     dataset = dataset_of(tmp_path, columns, write_statistics=False)
@@ -219,5 +195,3 @@ def test_nulls_without_statistics_raise_error_on_batch_conversion(tmp_path: Path
             to_torch(batch[name], dataset.schema[name], name)
     numbers: Any = to_torch(batch["n"], dataset.schema["n"], "n")
     assert repr(numbers.tolist()) == "[1.0, nan]"
-    with pytest.raises((MDStormError, tf.errors.OpError), match="column 'n' holds 1 null"):
-        list(tf_batches(dataset, 2, columns=("n",)))

@@ -104,21 +104,22 @@ def test_failed_open_raises_error_and_next_request_retries(tmp_path: Path) -> No
     assert dataset.shard(0).num_samples == 5
 
 
-def test_forked_child_reads_a_shard_that_a_parent_thread_is_opening(tmp_path: Path) -> None:
-    dataset = write_numbers(tmp_path, 5)
-    opened = dataset._open_shards
-    opening, done = threading.Event(), threading.Event()
+def test_forked_child_opens_a_shard_that_a_parent_thread_is_opening() -> None:
+    opening, done, lock = threading.Event(), threading.Event(), threading.Lock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threading, "Lock", lambda: lock)
+        shards = OpenShards()
 
     def wait(number: int) -> Any:
         opening.set()
         done.wait(30)
         return Shard()
 
-    thread = threading.Thread(target=opened.get, args=(0, wait))
+    thread = threading.Thread(target=shards.get, args=(0, wait))
     thread.start()
     opening.wait(10)
-    with opened._lock:
-        child = multiprocessing.get_context("fork").Process(target=dataset.__getitem__, args=(0,))
+    with lock:
+        child = multiprocessing.get_context("fork").Process(target=shards.get, args=(0, Opener()))
         child.start()
     child.join(20)
     alive = child.is_alive()

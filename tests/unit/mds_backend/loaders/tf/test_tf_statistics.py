@@ -8,7 +8,7 @@ import tensorflow as tf
 from tests.kit.clocks import Clock
 
 from mdstorm_backend import Dataset, ExactOrder
-from mdstorm_backend.loaders import ReaderOptions, Recorder
+from mdstorm_backend.loaders import Loader, ReaderOptions, Recorder
 from mdstorm_backend.loaders.tf import make_tf_dataset, tf_runs
 from mdstorm_backend.read.gather_rows import Gatherer
 
@@ -20,11 +20,12 @@ def make(dataset: Dataset) -> Any:
     return make_tf_dataset(lambda: ReaderOptions(dataset, ExactOrder(seed=3)), batch_size=BATCH)
 
 
-def timed(dataset: Dataset) -> tuple[Any, Clock]:
-    """Return a TensorFlow dataset, and the clock of its recorder."""
-    made, clock = make(dataset), Clock()
-    made._runs().loader.recorder = Recorder(clock)
-    return made, clock
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of all recorders."""
+    found = Clock()
+    monkeypatch.setattr(tf_runs, "Loader", lambda *given: Loader(*given, recorder=Recorder(found)))
+    return found
 
 
 def test_python_loop_statistics_count_batches_and_waiting(numbers: Dataset) -> None:
@@ -39,8 +40,10 @@ def test_python_loop_statistics_count_batches_and_waiting(numbers: Dataset) -> N
     assert dataset.statistics(last_pass=True).batches == BATCHES
 
 
-def test_all_loop_time_is_accounted_for(numbers: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset, clock = timed(numbers)
+def test_all_loop_time_is_accounted_for(
+    numbers: Dataset, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = make(numbers)
     transform = Gatherer.__call__
 
     def slow(self: Any, *arguments: Any) -> Any:
@@ -68,8 +71,8 @@ def test_statistics_of_reduce_name_the_pipeline_as_consumer(numbers: Dataset) ->
     assert found.waited_seconds > 0
 
 
-def test_all_pipeline_time_is_accounted_for(numbers: Dataset) -> None:
-    dataset, clock = timed(numbers)
+def test_all_pipeline_time_is_accounted_for(numbers: Dataset, clock: Clock) -> None:
+    dataset = make(numbers)
 
     @tf.function
     def step(iterator: Any) -> Any:

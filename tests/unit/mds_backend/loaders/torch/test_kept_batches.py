@@ -50,7 +50,7 @@ def many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def copy_of(kept: Any) -> bytes:
     if isinstance(kept, torch.UntypedStorage):
-        return bytes(kept.tolist())
+        return torch.tensor([], dtype=torch.uint8).set_(kept).numpy().tobytes()
     if isinstance(kept, torch.Tensor):
         return kept.numpy().tobytes()
     return kept.to_pybytes() if isinstance(kept, pa.Buffer) else np.asarray(kept).tobytes()

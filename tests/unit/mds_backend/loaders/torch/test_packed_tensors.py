@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kit.loaders import in_either_order, loader_in
+from tests.kit.loaders import assert_same_tensors, in_either_order, loader_in
 from tests.kit.small_datasets import write_dataset
 from torch.utils.data import default_collate
 
@@ -45,7 +45,7 @@ def test_unpacked_tensors_equal_the_packed_ones(given_: list[torch.Tensor]) -> N
     found = unpack(pack(given_, allocate))
     assert len(found) == len(given_)
     for one, other in zip(found, given_, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=0)
+        assert_same_tensors(one, other)
         assert one.is_contiguous()
 
 
@@ -73,7 +73,7 @@ def test_pinned_batches_equal_the_given_ones(given_: list[torch.Tensor], is_larg
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "empty", unpinned)
         [(found, *_)] = moved_batches.pinned(numbered(batch), are_dicts=False)
-    torch.testing.assert_close(found, batch, rtol=0, atol=0)
+    assert_same_tensors(found, batch)
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")

@@ -174,12 +174,13 @@ def test_cache_limit_string_becomes_a_number_of_bytes(data: Path) -> None:
     assert StreamingDataset(streams=streams(data)).cache_limit is None
 
 
-def test_prepare_shard_opens_the_shard(data: Path) -> None:
-    dataset = StreamingDataset(streams=streams(data))
-    dataset.prepare_shard(3)
-    assert dataset._mdstorm.dataset.find_open(3) is not None
+def test_prepare_shard_downloads_the_shard(data: Path, tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    dataset = StreamingDataset(remote=str(data / "2"), local=str(local))
+    dataset.prepare_shard(1)
+    assert [path.name for path in local.glob("*.mds")] == [dataset.shards[1].raw_data.basename]
     with pytest.raises(IndexError):
-        dataset.prepare_shard(6)
+        dataset.prepare_shard(3)
 
 
 def test_stream_without_samples_is_skipped(tmp_path: Path) -> None:

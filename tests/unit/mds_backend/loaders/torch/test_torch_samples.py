@@ -25,6 +25,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format import Schema
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.loaders.torch.samples import SampleMaker
+from mdstorm_backend.read.mds_shard import MDSShard
 
 ROWS, SHARDS = 103, 10
 
@@ -102,8 +103,7 @@ def test_copied_iteration_keeps_its_position(numbers: Dataset) -> None:
     dataset = StreamingDataset(local=numbers.url, order=ExactOrder(), batch_size=10)
     iterator = iter(dataset)
     list(islice(iterator, 25))
-    copied = copy.copy(dataset._mdstorm.samples)
-    assert copied is not None
+    copied = copy.copy(dataset)
     state = copied.state_dict()
     list(iterator)
     assert copied.state_dict() == state
@@ -131,13 +131,12 @@ def test_each_compressed_shard_is_opened_once(
 ) -> None:
     dataset = write_numbers(tmp_path, 200, tasks=20, compression="zstd")
     opened: list[str] = []
-    parse = Dataset._parse
 
-    def count(self: Dataset, schema: Schema, info: ShardInfo, content: Any) -> Any:
+    def count(content: Any, info: ShardInfo, schema: Schema, *, url: str) -> MDSShard:
         opened.append(info.raw_data.basename)
-        return parse(self, schema, info, content)
+        return MDSShard(content, info, schema, url=url)
 
-    monkeypatch.setattr(Dataset, "_parse", count)
+    monkeypatch.setattr("mdstorm_backend.datasets.dataset.MDSShard", count)
     found = [abs(n) for b in column(make(dataset, shuffle={"seed": 1, "window": 200})) for n in b]
     assert sorted(found) == list(range(200))
     assert (len(opened), len(set(opened))) == (20, 20)

@@ -7,12 +7,14 @@ import pickle
 import select
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from itertools import islice
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from subprocess import PIPE, Popen, check_output
+from subprocess import check_output
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,9 @@ import pytest
 import torch
 from PIL import Image
 from tests.kit.clocks import Clock
-from tests.kit.loaders import column, taken, torch_loader
+from tests.kit.loaders import assert_same_tensors, column, taken, torch_loader
 from tests.kit.small_datasets import write_dataset, write_numbers
+from torch.utils.data import DataLoader
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend import (
@@ -56,9 +59,14 @@ MAKERS = pytest.mark.parametrize("make", [elastic_loader, exact_loader])
 PERSISTENT: dict[str, Any] = {"num_workers": 2, "persistent_workers": True}
 
 
-def workers_of(loader: StreamingDataLoader) -> list[int]:
-    assert loader._mdstorm.workers is not None
-    return [process.pid for process in loader._mdstorm.workers._loader._iterator._workers]  # type: ignore[union-attr]
+class StartedProcesses:
+    """The worker processes that run now and were started during a test, by their ids."""
+
+    def __init__(self) -> None:
+        self._before = set(multiprocessing.active_children())  # of other loaders
+
+    def __call__(self) -> set[int]:
+        return {process.pid for process in {*multiprocessing.active_children()} - self._before}  # type: ignore[misc]
 
 
 def is_alive(process: int) -> bool:
@@ -105,15 +113,15 @@ def test_small_tensors_in_a_batch_are_sent_together() -> None:
     assert named["texts"] == ["a", "b"]
     assert found is large
     assert none is None
-    torch.testing.assert_close({name: named[name] for name in tensors}, tensors)
-    torch.testing.assert_close(ids, tensors["ids"])
+    assert_same_tensors({name: named[name] for name in tensors}, tensors)
+    assert_same_tensors(ids, tensors["ids"])
 
 
 def test_empty_batch_is_received_with_its_shapes_and_dtypes() -> None:
     table = torch.arange(12).reshape(6, 2)
     batch = {"column": table[:0, 1], "other": table[:, 1][3:3], "rows": table[:0]}
     [found] = unpacked(packed([batch]))
-    torch.testing.assert_close(found, batch)
+    assert_same_tensors(found, batch)
     assert {name: tensor.dtype for name, tensor in found.items()} == dict.fromkeys(
         batch, torch.int64
     )
@@ -167,7 +175,7 @@ def test_workers_read_streams_whose_columns_have_different_types(
 
 @pytest.mark.parametrize("batch", [torch.ones(3), {"x": torch.ones(3), "t": [1.5]}, [1, 2], None])
 def test_batches_of_any_type_are_received_unchanged(batch: Any) -> None:
-    torch.testing.assert_close(unpacked(packed([batch, batch])), [batch, batch])
+    assert_same_tensors(unpacked(packed([batch, batch])), [batch, batch])
 
 
 def test_large_tensor_slice_is_sent_without_the_rest_of_the_tensor() -> None:
@@ -182,7 +190,7 @@ def test_pinned_batches_are_received_unchanged(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, device=None: self.clone())
     batch = ({"x": torch.arange(3), "z": torch.ones(3)}, torch.zeros(3))
     sent = pin_memory(Message(0, 0, packed([batch, batch]), [1, 2], [3, 3], [], {}))
-    torch.testing.assert_close(unpacked(sent.batches), [batch, batch])
+    assert_same_tensors(unpacked(sent.batches), [batch, batch])
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
@@ -286,14 +294,13 @@ def gone_back(loader: StreamingDataLoader) -> Any:
 def test_persistent_workers_yield_the_same_batches_as_no_workers(
     numbers: Dataset, make: Any, read: Callable[[StreamingDataLoader], Any]
 ) -> None:
-    loader, plain = make(numbers, **PERSISTENT), make(numbers)
+    started, loader, plain = StartedProcesses(), make(numbers, **PERSISTENT), make(numbers)
     column(loader), column(plain)
-    processes = workers_of(loader)
+    processes = started()
     assert read(loader) == read(plain)
-    assert workers_of(loader) == processes or read is nested  # a nested loop starts new workers
-    processes += workers_of(loader)
+    assert started() == processes or read is nested  # a nested loop starts new workers
     loader.close()
-    assert not any(is_alive(process) for process in processes)
+    assert not started()
     assert column(loader) == column(plain)
     loader.close()
 
@@ -302,7 +309,7 @@ def test_persistent_workers_yield_the_same_batches_as_no_workers(
 def test_worker_reads_thousands_of_streams(numbers: Dataset) -> None:
     streams = [Stream(local=numbers.url) for _ in range(2_000)]
     dataset = StreamingDataset(streams=streams, batch_size=10_000)
-    assert len(pickle.dumps(dataset._mdstorm.options.order)) > 1 << 16  # exceeds a pipe's buffer
+    assert len(pickle.dumps(dataset)) > 1 << 16  # exceeds a pipe's buffer
     loader = StreamingDataLoader(dataset, 10_000, num_workers=1)
     assert len(column(loader)) == 12
 
@@ -350,59 +357,55 @@ def test_worker_error_is_raised_in_the_loop(
         assert not set(multiprocessing.active_children()) - before
 
 
-PROGRAM = """
-import multiprocessing
-import sys
-import threading
-from torch.utils.data import DataLoader
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
-
 class Slow(StreamingDataset):
-    def get_item(self, sample_id, retry=7):
+    def get_item(self, sample_id: int, retry: int = 7) -> Any:
         if sample_id % 2:
             threading.Event().wait()  # for ever: what it waits for does not come
         return super().get_item(sample_id, retry)
 
-kind, url = sys.argv[1:]
-if kind == "plain":
-    loader = DataLoader(Slow(local=url, batch_size=1), batch_size=1, num_workers=2)
-else:
-    source = StreamingDataset(local=url, batch_size=1)
-    persistent = kind == "persistent"
-    loader = StreamingDataLoader(source, 1, num_workers=2, persistent_workers=persistent)
-batches = iter(loader)
-next(batches)
-print(*(process.pid for process in multiprocessing.active_children()), flush=True)
-sys.stdin.read()
-"""
+
+def read_with_workers(kind: str, url: str, sending: Connection) -> None:
+    """Send the ids of two worker processes after the first batch, and wait."""
+    loader: Any
+    if kind == "plain":
+        loader = DataLoader(Slow(local=url, batch_size=1), batch_size=1, num_workers=2)
+    else:
+        source = StreamingDataset(local=url, batch_size=1)
+        persistent = kind == "persistent"
+        loader = StreamingDataLoader(source, 1, num_workers=2, persistent_workers=persistent)
+    batches = iter(loader)
+    next(batches)
+    sending.send([process.pid for process in multiprocessing.active_children()])
+    signal.pause()
 
 
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
 @pytest.mark.parametrize(
     "kind",
     ["ours", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("plain", "persistent"))],
 )
 def test_workers_end_when_their_parent_is_killed(numbers: Dataset, kind: str) -> None:
-    program = Popen([sys.executable, "-c", PROGRAM, kind, numbers.url], stdin=PIPE, stdout=PIPE)
-    with program:
-        assert program.stdout is not None
-        handles = [os.pidfd_open(int(pid)) for pid in program.stdout.readline().split()]
-        program.send_signal(signal.SIGKILL)
-        assert len(handles) == 2
-        for handle in handles:
-            ended = select.poll()
-            ended.register(handle, select.POLLIN)
-            assert ended.poll(60_000)
-            os.close(handle)
+    fork = multiprocessing.get_context("fork")
+    receiving, sending = fork.Pipe(duplex=False)
+    parent = fork.Process(target=read_with_workers, args=(kind, numbers.url, sending))
+    parent.start()
+    handles = [os.pidfd_open(process) for process in receiving.recv()]
+    parent.kill()
+    parent.join()
+    assert len(handles) == 2
+    for handle in handles:
+        ended = select.poll()
+        ended.register(handle, select.POLLIN)
+        assert ended.poll(60_000)
+        os.close(handle)
 
 
 def test_abandoned_loader_ends_its_workers(numbers: Dataset) -> None:
-    loader = elastic_loader(numbers, **PERSISTENT)
+    started, loader = StartedProcesses(), elastic_loader(numbers, **PERSISTENT)
     column(loader)
-    processes = workers_of(loader)
+    assert len(started()) == 2
     del loader
     gc.collect()
-    assert not any(is_alive(process) for process in processes)
+    assert not started()
 
 
 @pytest.mark.parametrize("persistent", [False, True])

@@ -208,6 +208,7 @@ def plain(url: str, order: str, num_workers: int = 0, **options: Any) -> DataLoa
     return DataLoader(dataset, BATCH, num_workers=num_workers, **options)
 
 
+@pytest.mark.long
 def test_spawned_workers_have_their_parents_world(url: str, launch: Launch) -> None:
     launch(1, 2)
     iterator = iter(plain(url, "elastic", 1, multiprocessing_context="spawn"))
