@@ -5,7 +5,7 @@ from itertools import chain, islice
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
@@ -66,7 +66,6 @@ def local(url: str) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
-@settings(max_examples=50, deadline=None)
 @given(run=runs())
 def test_traced_rows_are_those_that_loaders_yield_on_every_rank(
     local: str, run: dict[str, Any]
