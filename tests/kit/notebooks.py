@@ -55,8 +55,8 @@ _TOLERANCE = 0.1
 #: Side of a square in pixels, and the allowed difference between the mean colours (0 to 255) of two
 #: squares: larger than the effect of rounding, but smaller than that of a different digit.
 _SQUARE, _COLOUR_TOLERANCE = 4, 25
-#: Rates and durations at the end of a progress line.
-_DURATION = re.compile(r"(?:, [\d,.]+ \w*B/s)?, [\d,.]+ s$")
+#: Rates and the duration at the end of a progress line, in an output's JSON.
+_SPEED = re.compile(r'(?:, [\d,.]+ (?:rows|\w*B)/s)*, [\d,.]+ s(?="|</div>)')
 _PORT = re.compile(r"(127\.0\.0\.1):\d+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
 
@@ -126,9 +126,9 @@ def _is_shown(output: nbformat.NotebookNode, printed: set[str]) -> bool:
 
 
 def _cleaned(output: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
-    """Return an output without the run's directory and server ports."""
+    """Return an output without the run's directory, server ports and speed."""
     text = json.dumps(output).replace(f"{folder}/data", "/tmp/examples-cache")
-    text = _PORT.sub(r"\1:8080", text)
+    text = _SPEED.sub("", _PORT.sub(r"\1:8080", text))
     cleaned = json.loads(text.replace(str(folder), "/tmp"))
     cleaned.pop("execution_count", None)
     if output.output_type == "execute_result":
@@ -156,11 +156,11 @@ def difference(
 
 
 def _lines_of(outputs: Sequence[nbformat.NotebookNode]) -> list[str]:
-    """Return the lines that a cell prints or displays, without durations."""
+    """Return the lines that a cell prints or displays."""
     texts = (
         output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs
     )
-    return [_DURATION.sub("", line) for text in texts for line in text.splitlines()]
+    return [line for text in texts for line in text.splitlines()]
 
 
 def _agree(old: str | None, new: str | None) -> bool:
