@@ -5,7 +5,6 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,7 @@ from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingD
 from mdstorm_backend.cache import shard_cache
 from mdstorm_backend.loaders import Recorder, Statistics
 from mdstorm_backend.loaders.passes import Pass
-from mdstorm_backend.loaders.torch import loader_passes, torch_tensors
-from mdstorm_backend.loaders.torch.loader_passes import LoaderPasses
+from mdstorm_backend.loaders.torch import torch_tensors
 from mdstorm_backend.read import reader
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.storage import Location
@@ -36,12 +34,6 @@ def remote(numbers: Dataset, tmp_path: Path) -> Callable[..., StreamingDataset]:
         return StreamingDataset(remote=numbers.url, **given)
 
     return make
-
-
-def let_clock_run(patch: pytest.MonkeyPatch, clock: Callable[[], float]) -> None:
-    """Let loaders that are made from now on measure time with a clock."""
-    passes = partial(LoaderPasses, recorder=Recorder(clock))
-    patch.setattr(loader_passes, "LoaderPasses", passes)
 
 
 def waited_for(found: Statistics) -> float:
@@ -70,21 +62,17 @@ def test_statistics_cover_all_passes_or_only_the_last_pass(remote: Any, stored: 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_loader_warns_once_if_workers_take_longer_to_send_than_to_read(
-    num_workers: int,
-    remote: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    num_workers: int, remote: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = {"num_workers": num_workers, "persistent_workers": num_workers > 0}
+    loader = StreamingDataLoader(remote(batch_size=2), 2, **options)
     clock = Clock()
 
     def slow_here() -> float:
         clock.advance(1)
         return clock()
 
-    # Worker processes have clocks of their own.
-    let_clock_run(monkeypatch, slow_here)
-    loader = StreamingDataLoader(remote(batch_size=2), 2, **options)
+    loader._mdstorm.recorder = Recorder(slow_here)  # worker processes have clocks of their own
     for _ in range(3):
         list(loader)
     told = sum("num_workers=0" in record.getMessage() for record in caplog.records)
@@ -96,12 +84,11 @@ def test_download_of_an_evicted_shard_counts_again(
 ) -> None:
     index = Path(numbers.location.path, "index.json").stat().st_size
     limit = 3 * max(numbers.shard_bytes) + index
-    downloaded = 0
+    loader = StreamingDataLoader(remote(cache_limit=limit, workers=0), BATCH)
     for _ in range(2):
-        loader = StreamingDataLoader(remote(cache_limit=limit, workers=0), BATCH)
         list(loader)
-        downloaded += loader.statistics().downloaded_bytes
-    assert downloaded > stored
+        loader.dataset._mdstorm.dataset.release()  # type: ignore[attr-defined]
+    assert loader.statistics().downloaded_bytes > stored
 
 
 def test_second_loader_finds_the_first_loaders_shards_in_the_cache(
@@ -155,9 +142,8 @@ def test_statistics_count_batches_made_by_pytorch(remote: Any, stored: int) -> N
     assert waited_for(found) == pytest.approx(found.waited_seconds)
 
 
-def test_loader_over_any_dataset_counts_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loader_over_any_dataset_counts_its_batches() -> None:
     clock = Clock()
-    let_clock_run(monkeypatch, clock)
 
     class Slow(torch.utils.data.IterableDataset[int]):
         def __iter__(self) -> Iterator[int]:
@@ -166,6 +152,7 @@ def test_loader_over_any_dataset_counts_its_batches(monkeypatch: pytest.MonkeyPa
                 yield item
 
     loader = StreamingDataLoader(Slow(), batch_size=2)
+    loader._mdstorm.recorder = Recorder(clock)
     assert len(list(loader)) == 2
     found = loader.statistics()
     assert (found.batches, found.waited_seconds) == (2, 4)
@@ -232,11 +219,12 @@ class Case:
         names = ("batch_map", "collate_fn", "num_workers", "persistent_workers")
         of_loader = {name: options.pop(name) for name in names if name in options}
         self.dataset = of(remote=self._url, local=str(self._local), **{**arguments, **options})
-        let_clock_run(self._patch, self.clock)
         loader = StreamingDataLoader(self.dataset, BATCH, **of_loader)
+        loader._mdstorm.recorder = Recorder(self.clock)
         for _ in range(passes):
             for _ in loader:
                 self.clock.advance(training)
+            self.dataset._mdstorm.dataset.release()
         return loader.statistics()
 
 
