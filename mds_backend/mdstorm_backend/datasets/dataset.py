@@ -18,6 +18,7 @@ from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description, counted, human_bytes, shown_url
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, MDStormError
 from mdstorm_backend.format import Column, Schema
+from mdstorm_backend.format.encodings import registry
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.stored_schema import restored, schema_of
 from mdstorm_backend.read import OpenShards, SampleSource
@@ -152,7 +153,10 @@ class Dataset(SampleDataset):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Dataset, **{f.name: getattr(self, f.name) for f in fields(self)}), ()
+        """Include the classes of users' encodings, which another process has not registered."""
+        texts = {text for shard in self.index.shards for text in shard.column_encodings}
+        classes = registry.user_classes_of(" ".join(texts))
+        return _unpickled, (classes, {f.name: getattr(self, f.name) for f in fields(self)})
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         stored = sum(shard.stored.bytes for shard in self.index.shards)
@@ -323,6 +327,11 @@ class Dataset(SampleDataset):
             if not self.files.discard(info):
                 raise
         return parse(info, self.files.open(info))
+
+
+def _unpickled(classes: dict[str, Any], arguments: dict[str, Any]) -> Dataset:
+    registry.register(classes)
+    return Dataset(**arguments)
 
 
 def _check_nulls(shard: MDSShard) -> None:

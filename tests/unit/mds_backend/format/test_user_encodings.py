@@ -206,6 +206,14 @@ def test_pickled_column_carries_its_encoding_classes() -> None:
             pickle.dumps(Column("a", text))
 
 
+def test_pickled_dataset_carries_its_encoding_classes(tmp_path: Path) -> None:
+    pickled = pickle.dumps(open_dataset(write(tmp_path, ["c", "w"])))
+    forget()
+    copy = pickle.loads(pickled)  # noqa: S301
+    for name in ("c", "w"):
+        check_values([copy[3][name]], [sample(3)[name]])
+
+
 def test_class_replacing_a_built_in_encoding_reads_older_files(tmp_path: Path) -> None:
     class Doubled:
         def encode(self, obj: Any) -> bytes:
