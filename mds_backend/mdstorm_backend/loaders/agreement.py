@@ -29,7 +29,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
-from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -291,7 +290,7 @@ def _kind(segment: Segment) -> str:
         "shares": order.num_ranks,
         "columns": options.columns,
         "splits": options.splits,
-        **asdict(options.conditions),
+        **vars(options.conditions),
         **settings,
     }
     return json.dumps(kind, sort_keys=True)

@@ -11,7 +11,7 @@ and a worker process of a plain ``DataLoader`` reads its own state.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import NoneType
 from typing import Any
 
@@ -84,7 +84,7 @@ def _compared(options: ReaderOptions) -> dict[str, Any]:
     found: dict[str, Any] = {
         "dataset": options.dataset.fingerprint,
         "settings": options.order.settings(options.dataset.shard_sizes),
-        **asdict(options.conditions),
+        **vars(options.conditions),
     }
     if options.order.is_strict:
         found["columns"] = list(options.schema.names)
@@ -246,7 +246,7 @@ def _check_compared(
     here, order = _compared(options), options.order
     if not (is_begun or order.is_strict):  # settings may change between epochs
         here = {key: here[key] for key in ("dataset", "rows")}
-    found = {**asdict(type(options.conditions)()), **ours}
+    found = {**vars(type(options.conditions)()), **ours}
     if found["transform"] == _ANY_TRANSFORM:
         found["transform"] = options.conditions.transform or _ANY_TRANSFORM
     if missing := [key for key in here if key not in found]:
