@@ -501,9 +501,7 @@ class ReaderPasses:
     ) -> None:
         self._reader, self._owner = reader, owner
         options = reader._mdstorm_options(window)
-        if by_shard:
-            rows = max([*options.dataset.shard_sizes, 1])
-        else:
+        if not by_shard:  # the reader's own batches are shards
             rows = rows_of_batch(
                 batch_size,
                 num_epochs=options.num_epochs,
@@ -511,8 +509,9 @@ class ReaderPasses:
                 is_elastic=reader._mdstorm_arguments.is_elastic,
                 may_add_rows=options.transform is not None,
             )
+            options = replace(options, batch_size=rows, by_shard=False)
         self.loader = loaders.Loader(
-            replace(options, batch_size=rows, by_shard=by_shard),
+            options,
             threads or PassThreads(),
             check=reader._mdstorm_check_running,
             splits=splits,
