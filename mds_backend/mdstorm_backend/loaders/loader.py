@@ -84,6 +84,11 @@ class Loader:
         self._latest: Pass | None = None
 
     @property
+    def is_within(self) -> bool:
+        """Whether the position is within the latest pass: see `_current`."""
+        return self._current is not None
+
+    @property
     def _current(self) -> Pass | None:
         """The pass that determines the position; None if that is where the next pass begins.
 
@@ -108,12 +113,12 @@ class Loader:
         """The beginning of the segment that a checkpoint taken now would refer to."""
         if (current := self._current) is None:
             return self.epochs.next_position
-        return current.begun_before(current.num_unused)[0]
+        return current.begun_before(current.num_unused)
 
     @property
     def rows(self) -> int:
         """Samples yielded so far in the pass, or in the epoch if no batch spans two epochs."""
-        return 0 if (current := self._current) is None else current.rows
+        return 0 if (current := self._current) is None else current.yielded
 
     def length(self) -> int:
         """Return the number of batches in a whole pass.
@@ -169,7 +174,6 @@ class Loader:
     def run(
         self,
         make_batches: MakeBatches,
-        count_rows: Callable[[Any], int] | None = None,
         *,
         by_item: bool = False,
         consumer: Consumer | None = None,
@@ -182,8 +186,6 @@ class Loader:
         ----------
         make_batches : callable
             Makes the batches of a `Segment`.
-        count_rows : callable, optional
-            Returns how many samples a batch is counted as: see `counted_position`.
         by_item : bool
             Whether to yield an iterator over the items of each batch, which records how many were
             taken. It must be exhausted before the next one is requested.
@@ -199,26 +201,16 @@ class Loader:
                     for stage in make_batches(segment):
                         batches = stack.enter_context(self.threads.closing(stage))
                     batches = _watched(batches, segment)
-                    yield from self._batches_of(
-                        current, segment, batches, count_rows, by_item=by_item
-                    )
+                    yield from self._batches_of(current, segment, batches, by_item=by_item)
             current.finish()
             self.recorder.record_received()  # the end
         finally:
             current.leave()
 
     def _batches_of(
-        self,
-        current: Pass,
-        segment: Segment,
-        batches: NumberedBatches,
-        count_rows: Callable[[Any], int] | None,
-        *,
-        by_item: bool,
+        self, current: Pass, segment: Segment, batches: NumberedBatches, *, by_item: bool
     ) -> Generator[Any, None, None]:
-        least, check = segment.least_rows, self.check
-        plan, samples = segment.plan, None if count_rows is None else 0
-        current.replace_latest(0, samples)
+        least, check, plan = segment.least_rows, self.check, segment.plan
         epochs, usage, recorder = self.epochs, current.usage, self.recorder
         most_peeked = usage.consumer.most_peeked
         for batch, offset, size in batches:
@@ -229,8 +221,6 @@ class Loader:
             if current.to_compare is not None and usage.batches >= most_peeked:
                 current.compare()
             is_yielded = batch is not NOTHING
-            if is_yielded and count_rows is not None:
-                samples = (samples or 0) + count_rows(batch)
             if is_yielded:
                 # `record_received` is inlined here, and `advance` and `record_request` below,
                 # because a loop may take 50,000 batches per second.
@@ -247,12 +237,12 @@ class Loader:
             # This comes last, and without a function call, because Ctrl-C takes effect after calls,
             # and the position must be the one after the latest yielded batch.
             if not is_yielded:
-                current.replace_latest(offset, samples)
+                current.replace_latest(offset)
                 continue
             if by_item:
                 batch = current.items(batch, offset)
             else:
-                current.recent = (*current.recent[-MOST_UNUSED:], (plan, offset, 1, samples))
+                current.recent = (*current.recent[-MOST_UNUSED:], (plan, offset, 1))
                 current.taken = 0
                 usage.batches += 1
             yield batch
@@ -276,18 +266,6 @@ class Loader:
             return self.next_state()
         unused = current.num_unused if unused is None else unused
         return current.state_dict(current.position_before(unused))
-
-    def counted_position(self) -> tuple[Position, int, bool] | None:
-        """Return a checkpoint's position, as counted by the `count_rows` function passed to `run`.
-
-        It consists of the position where the segment began, the number of samples since, and
-        whether the end was requested. None if no batches were counted.
-        """
-        if (current := self._current) is None:
-            return None
-        unused = current.num_unused
-        begun, samples = current.begun_before(unused)
-        return None if samples is None else (begun, samples, current.is_over and not unused)
 
     def next_state(self) -> dict[str, Any]:
         """Return the state of the position at which the next iteration begins."""

@@ -17,7 +17,7 @@ from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.order import Plan, Position
 
 #: A position in `Pass.recent`.
-_Recent: TypeAlias = tuple[Plan, int, int, int | None]
+_Recent: TypeAlias = tuple[Plan, int, int]
 
 
 class Pass:
@@ -36,11 +36,10 @@ class Pass:
     ----------
     seen : int
         The value of `Epochs.changes` when the latest batch was taken.
-    recent : tuple of (Plan, int, int, int or None)
+    recent : tuple of (Plan, int, int)
         The positions after the latest batches, ending with the latest one. Each consists of the
-        segment's plan, the offset in it, the number of items in the batch (1 unless it is split),
-        and the segment's samples as a loader counts them, or None if it does not. The first
-        position is the beginning of the pass.
+        segment's plan, the offset in it, and the number of items in the batch (1 unless it is
+        split). The first position is the beginning of the pass.
     taken : int
         Number of items of the batch after the latest position that have been taken.
     border : int
@@ -88,20 +87,16 @@ class Pass:
         """Return the position before the latest `items` items; `items` is at most `MOST_UNUSED`."""
         if not self.recent:
             return self.usage.start
-        (plan, offset, _, _), taken = self._before(items)
+        (plan, offset, _), taken = self._before(items)
         position = plan.end() if self.is_over and not items else plan.position(offset)
         return replace(position, skip=taken) if taken else position
 
-    def begun_before(self, items: int) -> tuple[Position, int | None]:
+    def begun_before(self, items: int) -> Position:
         """Return where the segment that contains ``position_before(items)`` began.
 
-        Also return the number of samples between the two as the loader counts them, or None if it
-        does not. Before the first segment, the position is where the pass starts.
+        Before the first segment, this is where the pass starts.
         """
-        if not self.recent:
-            return self.usage.start, None
-        (plan, _, _, samples), _ = self._before(items)
-        return plan.begin, samples
+        return self._before(items)[0][0].begin if self.recent else self.usage.start
 
     def _before(self, items: int) -> tuple[_Recent, int]:
         """Return what ``recent[-1]`` and `taken` were before the latest `items` items."""
@@ -116,12 +111,6 @@ class Pass:
         """The segment that is being read; available once the first batch was requested."""
         assert self._segment is not None
         return self._segment
-
-    @property
-    def rows(self) -> int:
-        """Samples in the segment's batches so far, as counted by the loader, or else as yielded."""
-        counted = self.recent[-1][3] if self.recent else None
-        return self.yielded if counted is None else counted
 
     def segments(self, recorder: Recorder) -> Iterator[Segment]:
         """Yield the segments of the pass one by one; `recorder` records their reading."""
@@ -160,12 +149,12 @@ class Pass:
             self.enter(segment)
         if offset >= self.border:
             self.cross_border(offset)
-        self.recent = (*self.recent[-MOST_UNUSED:], (self.segment.plan, offset, 1, None))
+        self.recent = (*self.recent[-MOST_UNUSED:], (self.segment.plan, offset, 1))
 
-    def replace_latest(self, offset: int, samples: int | None = None) -> None:
+    def replace_latest(self, offset: int) -> None:
         """Replace the latest position with one that is reached without yielding anything."""
         items = self.recent[-1][2] if self.recent else 0
-        self.recent = (*self.recent[:-1], (self.segment.plan, offset, items, samples))
+        self.recent = (*self.recent[:-1], (self.segment.plan, offset, items))
 
     def items(self, batch: Iterable[Any], offset: int) -> Iterator[Any]:
         """Yield the remaining items of a batch, count each in `taken`, and advance to `offset`."""
@@ -176,7 +165,7 @@ class Pass:
         for self.taken, item in enumerate(islice(batch, taken, None), taken + 1):
             yield item
         if self.taken:
-            self.recent = (*self.recent[-MOST_UNUSED:], (plan, offset, self.taken, None))
+            self.recent = (*self.recent[-MOST_UNUSED:], (plan, offset, self.taken))
         else:
             self.replace_latest(offset)
         self.taken = 0

@@ -2,12 +2,14 @@
 
 PyTorch makes the batches if the dataset is not a `StreamingDataset` or overrides ``__iter__``, or
 if there is no batch size. The rows of these batches are counted for the state, and each row counts
-as one sample of the dataset, as in MosaicML Streaming's loader.
+as one sample of the dataset, as in MosaicML Streaming's loader. Rows are also counted for a dataset
+with its own state methods, which expect a number of samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence, Sized
+from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,14 +34,13 @@ from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_te
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order import Position
 
-#: Where an iteration began, or None for the beginning of the epoch that began last; the number of
-#: samples used since; and whether its end was used.
-Counted: TypeAlias = tuple[Position | None, int, bool]
+#: Returns the number of samples in a batch.
+CountRows: TypeAlias = Callable[[Any], int]
 
 
 @dataclass
 class CountedPass:
-    """The position of an iteration whose batches PyTorch makes, counted in samples.
+    """The position of an iteration, counted in samples.
 
     Attributes
     ----------
@@ -52,16 +53,24 @@ class CountedPass:
         one.
     is_over : bool
         Whether the end was requested.
+    loop : Loader or None
+        The loop that the batches come from; None if PyTorch makes them.
     """
 
     start: Position | None = None
     consumer: Consumer = field(default_factory=CONSUMER.get)
     samples: tuple[int, ...] = (0,)
     is_over: bool = False
+    loop: Loader | None = None
 
     @property
-    def position(self) -> Counted:
-        """The position after the used batches."""
+    def is_outdated(self) -> bool:
+        """Whether a state was loaded through the dataset, or an epoch set, since the last batch."""
+        return self.loop is not None and not self.loop.is_within
+
+    @property
+    def position(self) -> tuple[Position | None, int, bool]:
+        """The position after the used batches: where the iteration began, samples, whether over."""
         unused = self.consumer.num_unused
         used = self.samples[max(len(self.samples) - 1 - unused, 0)]
         return self.start, used, self.is_over and not unused
@@ -87,9 +96,8 @@ class LoaderPasses:
         The loop and its position; None before the first use, which opens the dataset.
     workers : Workers or None
         The persistent worker processes.
-    pytorch_pass : CountedPass or None
-        The pass that was advanced last, if PyTorch makes its batches; None if that pass belongs to
-        `passes`.
+    counted_pass : CountedPass or None
+        The pass that was advanced last, if its samples are counted; otherwise None.
     has_length : bool
         Whether ``len`` is available to callers that assume that all passes have the same length.
     """
@@ -103,14 +111,14 @@ class LoaderPasses:
     workers: torch_batches.Workers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
     recorder: Recorder = field(default_factory=Recorder)
-    pytorch_pass: CountedPass | None = None
+    counted_pass: CountedPass | None = None
     has_length: bool = True
 
     def __copy__(self) -> LoaderPasses:
         """Return a copy for a loader over the same dataset, without running iterations."""
         counted = None
-        if (position := self.counted) is not None:
-            start, samples, is_over = position
+        if self.counted is not None:
+            start, samples, is_over = self.counted.position
             counted = CountedPass(start, Consumer(), (samples,), is_over)
         return replace(
             self,
@@ -118,7 +126,7 @@ class LoaderPasses:
             workers=None,
             threads=PassThreads(),
             recorder=Recorder(),
-            pytorch_pass=counted,
+            counted_pass=counted,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -136,11 +144,10 @@ class LoaderPasses:
             epochs.resume(position)
 
     @property
-    def counted(self) -> Counted | None:
-        """The position of the latest pass, if the samples in its batches are counted."""
-        if self.pytorch_pass is not None:
-            return self.pytorch_pass.position
-        return None if self.passes is None else self.passes.counted_position()
+    def counted(self) -> CountedPass | None:
+        """The latest pass, if its samples are counted and the position is within it."""
+        counted = self.counted_pass
+        return None if counted is None or counted.is_outdated else counted
 
     def end_workers(self) -> None:
         """End the persistent workers; workers of a running iteration end with that iteration."""
@@ -171,26 +178,32 @@ class LoaderPasses:
         """Resume the next pass over a loader's dataset `skip_batches` batches after a state."""
         passes = self.of(loader)
         passes.load_state_dict(state, skip_batches)
-        self.pytorch_pass, source_of(loader)._mdstorm.latest = None, passes
+        self.counted_pass, source_of(loader)._mdstorm.latest = None, passes
 
-    def run(
-        self, loader: DataLoader[Any], count_rows: Callable[[Any], int] | None = None
-    ) -> Generator[Any, None, None]:
-        """Run a pass and yield its batches.
-
-        Parameters
-        ----------
-        loader : DataLoader
-            A loader whose dataset is a `StreamingDataset`.
-        count_rows : callable, optional
-            Returns how many samples a batch counts as; by default, the number read for it.
-        """
-        self.pytorch_pass = None
+    def run(self, loader: DataLoader[Any]) -> Generator[Any, None, None]:
+        """Run a pass over a loader's dataset, a `StreamingDataset`, and yield its batches."""
+        self.counted_pass = None
         passes = self.of(loader)
         if not self.collates:
             torch_tensors.check_columns(passes.options)
         source_of(loader)._mdstorm.latest = passes
-        yield from passes.run(partial(self._make_batches, loader), count_rows)
+        yield from passes.run(partial(self._make_batches, loader))
+
+    def run_counted(
+        self, loader: DataLoader[Any], count_rows: CountRows
+    ) -> Generator[Any, None, None]:
+        """Run a pass like `run`, and count the samples in each segment of it."""
+        segment, loop = None, self.of(loader)
+        counted = CountedPass(loop=loop)
+        with closing(self.run(loader)) as batches:
+            for batch in batches:
+                rows, samples = count_rows(batch), counted.samples
+                if loop.segment is not segment:  # its beginning is the end of the previous one
+                    segment, samples = loop.segment, (*samples[:-1], 0)
+                # Nothing is called here, since Ctrl-C in a call would lose the batch.
+                counted.samples = (*samples[-MOST_UNUSED:], samples[-1] + rows)
+                self.counted_pass = counted
+                yield batch
 
     def _make_batches(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
         collate = loader.collate_fn if self.collates else None
@@ -235,7 +248,7 @@ def source_of(loader: DataLoader[Any]) -> StreamingDataset:
 
 
 def counted_batches(
-    loader: DataLoader[Any], kept: LoaderPasses, count_rows: Callable[[Any], int]
+    loader: DataLoader[Any], kept: LoaderPasses, count_rows: CountRows
 ) -> Generator[Any, None, None]:
     """Iterate with PyTorch's own loader, counting the rows that it yields."""
     is_ours = isinstance(loader.dataset, StreamingDataset)
@@ -245,17 +258,17 @@ def counted_batches(
         batches = moved_batches.on_device(batches, kept.device)
     recorder = kept.recorder
     recorder.begin()
-    kept.pytorch_pass = counted
+    kept.counted_pass = counted
     for batch, _, _ in recorder.consumed(batches):
         rows = count_rows(batch)
         # This call precedes the counting, since Ctrl-C in a call after it would lose the batch.
         recorder.record_received([rows])
         samples = counted.samples
         counted.samples = (*samples[-MOST_UNUSED:], samples[-1] + rows)
-        kept.pytorch_pass = counted  # another iteration may have been advanced in the meantime
+        kept.counted_pass = counted  # another iteration may have been advanced in the meantime
         yield batch
         recorder.record_request()
-    counted.is_over, kept.pytorch_pass = True, counted
+    counted.is_over, kept.counted_pass = True, counted
     recorder.record_received()  # the end
 
 

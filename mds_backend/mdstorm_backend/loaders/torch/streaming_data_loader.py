@@ -182,15 +182,14 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         PyTorch's loader itself may set it.
         """
         kept = self._mdstorm
-        if kept.pytorch_pass is not None:
-            return kept.pytorch_pass.samples[-1]
+        if kept.counted is not None:
+            return kept.counted.samples[-1]
         return 0 if kept.passes is None else kept.passes.rows
 
     @num_samples_yielded.setter
     def num_samples_yielded(self, count: int) -> None:
-        if self._mdstorm.pytorch_pass is None:
-            self._mdstorm.pytorch_pass = loader_passes.CountedPass()
-        self._mdstorm.pytorch_pass.samples = (count,)
+        counted = self._mdstorm.counted or loader_passes.CountedPass()
+        self._mdstorm.counted_pass, counted.samples = counted, (count,)
 
     def _get_batch_size(self, batch: Any) -> int:
         """Return the number of samples in a batch made by PyTorch, as MosaicML Streaming does."""
@@ -222,7 +221,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             torch_batches.check_can_be_sent(kept.batch_map, kept.options)
         batches: Generator[Any, None, None]
         if kept.reads_blocks:
-            batches = kept.run(self, self._get_batch_size if _counts_itself(self) else None)
+            own = _has_own_states(self.dataset)
+            batches = kept.run_counted(self, self._get_batch_size) if own else kept.run(self)
         else:
             batches = loader_passes.counted_batches(self, kept, self._get_batch_size)
         return kept.threads.follow(batches)
@@ -270,9 +270,9 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             dataset._mdstorm.latest = kept.of(self)
         dataset.set_epoch(epoch)
         if kept.reads_blocks:
-            kept.pytorch_pass = None
+            kept.counted_pass = None
         elif isinstance(dataset, StreamingDataset) and not _has_own_states(dataset):
-            kept.pytorch_pass = loader_passes.CountedPass(dataset._mdstorm.epochs.next_position)
+            kept.counted_pass = loader_passes.CountedPass(dataset._mdstorm.epochs.next_position)
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the loader's position, for `load_state_dict` of an equivalent loader.
@@ -284,13 +284,16 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         kept = self._mdstorm
         counted = kept.counted
-        if kept.reads_blocks and counted is None and not _has_own_states(self.dataset):
+        has_own_states = _has_own_states(self.dataset)
+        if kept.reads_blocks and counted is None and not has_own_states:
             return kept.of(self).state_dict()
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
-        start, samples, is_over = counted or (None, self.num_samples_yielded, False)
-        if _has_own_states(self.dataset):
+        start, samples, is_over = None, self.num_samples_yielded, False
+        if counted is not None:
+            start, samples, is_over = counted.position
+        if has_own_states:
             return self.dataset.state_dict(samples * opened.num_ranks, False)
         check_items_are_samples(self.dataset)
         by_torch: dict[str, Any] = {}
@@ -349,7 +352,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             )
         if isinstance(self.dataset, StreamingDataset):
             self.dataset.load_state_dict(given)
-        self._mdstorm.passes = self._mdstorm.pytorch_pass = None
+        self._mdstorm.passes = self._mdstorm.counted_pass = None
 
     def trace(self, state: dict[str, Any] | None = None) -> Trace:
         """Return which rows the batches have, on any rank, without reading data.
