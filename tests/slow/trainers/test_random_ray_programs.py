@@ -115,12 +115,15 @@ def test_random_programs_read_each_row_once(url: str, seed: int) -> None:
     Program(url, seed).run()
 
 
-def test_pass_at_its_last_batch_is_complete_when_another_pass_begins(url: str) -> None:
+def test_last_batch_of_a_loaded_epoch_comes_again_unless_its_end_is_used(url: str) -> None:
     before, loader = (converter_of(url).make_torch_dataloader(100, num_epochs=1) for _ in range(2))
     for _ in islice(before, ROWS // 100):
         pass
     loader.load_state_dict(before.state_dict())
-    first, second = (ray._WrappedDataLoader(loader, torch.device("cpu"), False) for _ in range(2))
-    assert len(next(iter(first))["number"]) == ROWS % 100
-    assert len(next(iter(second))["number"]) == 100
-    assert next(first, None) is None
+    peek, rest, following = (
+        ray._WrappedDataLoader(loader, torch.device("cpu"), False) for _ in range(3)
+    )
+    # Ray has requested the end when it yields the last batch.
+    assert len(next(iter(peek))["number"]) == ROWS % 100
+    assert [len(batch["number"]) for batch in rest] == [ROWS % 100]
+    assert len(next(iter(following))["number"]) == 100
