@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import PassThreads
-from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer
+from mdstorm_backend.loaders.consumer import CONSUMER, Consumer
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -242,7 +242,8 @@ class Loader:
             if by_item:
                 batch = current.items(batch, offset)
             else:
-                current.recent = (*current.recent[-MOST_UNUSED:], (plan, offset, 1))
+                _, before, latest = current.recent  # twice as fast as a slice
+                current.recent = before, latest, (plan, offset, 1)
                 current.taken = 0
                 usage.batches += 1
             yield batch

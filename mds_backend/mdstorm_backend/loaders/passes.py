@@ -39,7 +39,8 @@ class Pass:
     recent : tuple of (Plan, int, int)
         The positions after the latest batches, ending with the latest one. Each consists of the
         segment's plan, the offset in it, and the number of items in the batch (1 unless it is
-        split). The first position is the beginning of the pass.
+        split). The first ones are the beginning of the pass. There are ``MOST_UNUSED + 1``, or none
+        before the first segment.
     taken : int
         Number of items of the batch after the latest position that have been taken.
     border : int
@@ -153,7 +154,9 @@ class Pass:
 
     def replace_latest(self, offset: int) -> None:
         """Replace the latest position with one that is reached without yielding anything."""
-        items = self.recent[-1][2] if self.recent else 0
+        if not self.recent:
+            self.recent = ((self.segment.plan, offset, 0),) * (MOST_UNUSED + 1)
+        items = self.recent[-1][2]
         self.recent = (*self.recent[:-1], (self.segment.plan, offset, items))
 
     def items(self, batch: Iterable[Any], offset: int) -> Iterator[Any]:
