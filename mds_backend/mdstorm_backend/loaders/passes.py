@@ -122,17 +122,14 @@ class Pass:
     def planned(self, recorder: Recorder) -> Iterator[Segment]:
         """Yield the segments of the pass in turn; the caller must `enter` each one before use."""
         start = replace(self.usage.start, skip=0)  # `items` skips these
-        begun = Segment(self.here, start, recorder)
-        segment = begun.with_batches()
-        if segment is None:
-            return
-        # The segment is in a later pass if no batches remained in the pass where `start` is.
-        if segment.position.pass_epoch != self.usage.start.pass_epoch:
-            self.usage.start = segment.start
-        self.to_compare = segment if is_compared(segment) else None
-        while segment is not None:
-            yield segment
-            segment = segment.following()
+        segments = Segment(self.here, start, recorder).onward()
+        for first in islice(segments, 1):
+            # The segment is in a later pass if no batches remained in the pass where `start` is.
+            if first.position.pass_epoch != self.usage.start.pass_epoch:
+                self.usage.start = first.start
+            self.to_compare = first if is_compared(first) else None
+            yield first
+        yield from segments
 
     def enter(self, segment: Segment) -> None:
         """Record that batches of a segment are used from now on."""

@@ -148,6 +148,13 @@ class Segment:
         warn_no_data(self.options.dataset.url, dropped=num_samples > 0)
         return None
 
+    def onward(self) -> Iterator[Segment]:
+        """Yield `with_batches`, if there is anything to read, and the following segments."""
+        segment = self.with_batches()
+        while segment is not None:
+            yield segment
+            segment = segment.following()
+
     def seek(self, batches: int, what: str) -> tuple[Segment, int]:
         """Return where the last of the next `batches` batches is, at least one.
 

@@ -183,85 +183,6 @@ def plan_of_samples(options: ReaderOptions, epochs: Epochs, start: Position | No
     return plan_of(here, begun)
 
 
-def _begun_segments(
-    usage: Usage,
-    options: ReaderOptions,
-    epochs: Epochs,
-    batch_size: int | None,
-    worker: Worker,
-) -> Iterator[Segment]:
-    """Yield the segments of an iteration over samples, without a `StreamingDataLoader`.
-
-    A worker process takes part in its group's epochs.
-
-    Parameters
-    ----------
-    usage : Usage
-        Where the iteration begins.
-    options : ReaderOptions
-        The data to read, and how.
-    epochs : Epochs
-        Records the epochs that are reached; workers share it.
-    batch_size : int or None
-        The batch size of the dataset.
-    worker : Worker
-        This process among the workers.
-    """
-    here = _of_samples(options, batch_size, worker)
-    begun = usage.start
-    recorder = current_recorder() if worker.group is None else None
-    is_first = True  # ranks compare only the first segment
-    segment = Segment(here, begun, recorder)
-    while True:
-        if not segment.is_over:
-            if segment.with_batches() is None:
-                return
-            if is_first and is_compared(segment):
-                compare_pass(segment, epochs)
-            is_first = False
-            epochs.enter(usage, segment.position)
-            yield segment
-        following = segment.following()
-        if following is None and not segment.is_over:
-            return
-        # Without a following segment, the pass was over when the state was taken.
-        after = begun.beginning_of(begun.epoch + 1) if following is None else following.start
-        begun = replace(after, first_epoch=after.pass_epoch)
-        epochs.enter(usage, begun)
-        segment = replace(segment, start=begun)
-
-
-def _resumed_segments(
-    state: Mapping[str, Any],
-    options: ReaderOptions,
-    epochs: Epochs,
-    batch_size: int | None,
-    worker: Worker,
-) -> Iterator[Segment]:
-    """Resume a worker's iteration from a state of that worker, and yield its segments."""
-    here = _of_samples(options, batch_size, worker)
-    position = read_state(state, here, of_worker=True)
-    num_epochs, first = here.num_epochs, position.pass_epoch
-    following = position.epoch + 1 if num_epochs is None else first + num_epochs
-    epochs.resume_as_worker(position, following, worker.number)
-    here.record_pass(epochs)
-    segment: Segment | None = Segment(here, replace(position, first_epoch=first))
-    while segment is not None:
-        if not segment.is_over:
-            yield segment
-        segment = segment.following()
-
-
-def _of_samples(options: ReaderOptions, batch_size: int | None, worker: Worker) -> ReaderOptions:
-    """Return the options for an iteration over samples, where damage is always an error.
-
-    PyTorch counts the samples that it receives, so skipping one would shift states and batches.
-    """
-    size = batch_size or (SAMPLES_AT_A_TIME if worker.count > 1 else 1)
-    here = options.in_world(worker.world)
-    return replace(here, batch_size=size, num_workers=worker.count, on_corrupt="raise")
-
-
 @dataclass(eq=False)
 class SampleIteration:
     """An iteration over samples, or a worker's part of one, and its position.
@@ -303,7 +224,7 @@ class SampleIteration:
     state: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        state, of_all = self.state, (self.options, self.epochs, self.batch_size, self.worker)
+        state = self.state
         self._part, self.yielded = self.worker.number, 0
         #: The offset before the latest block and those of its batches, each with the number of
         #: samples in the segment up to it.
@@ -312,14 +233,14 @@ class SampleIteration:
         self._usage: Usage | None = None
         if state is None:
             self._usage = self._begin()
-            self._segments = _begun_segments(self._usage, *of_all)
+            self._segments = self._begun(self._usage)
         else:
             here, there = self._here(), state["mdstorm"][_WORKER]
             if missing := [key for key in here if key not in there]:
                 raise damaged(f"it has no {missing} of its worker")
             check_equal(there, here, self.options.dataset.url)
             self._part, self.yielded = number(there, "part"), number(there, "rows")
-            self._segments = _resumed_segments(state, *of_all)
+            self._segments = self._resumed(state)
         self.noted, self._segment = self.yielded, next(self._segments, None)
 
     def _begin(self) -> Usage:
@@ -331,6 +252,42 @@ class SampleIteration:
         usage = self.epochs.begin(consumer, None if worker.group is None else worker)
         here.record_pass(self.epochs)
         return usage
+
+    @property
+    def _reading(self) -> ReaderOptions:
+        """The options for reading, where damage is always an error.
+
+        PyTorch counts the samples that it receives, so skipping one would shift states and batches.
+        """
+        worker = self.worker
+        size = self.batch_size or (SAMPLES_AT_A_TIME if worker.count > 1 else 1)
+        here = self.options.in_world(worker.world)
+        return replace(here, batch_size=size, num_workers=worker.count, on_corrupt="raise")
+
+    def _begun(self, usage: Usage) -> Iterator[Segment]:
+        """Yield the segments of an iteration that begins; a worker takes part in its group's."""
+        recorder = current_recorder() if self.worker.group is None else None
+        is_first = True  # ranks compare only the first segment
+        for segment in Segment(self._reading, usage.start, recorder).onward():
+            if is_first and is_compared(segment):
+                compare_pass(segment, self.epochs)
+            is_first = False
+            self.epochs.enter(usage, segment.position)
+            yield segment
+
+    def _resumed(self, state: Mapping[str, Any]) -> Iterator[Segment]:
+        """Yield the segments of an iteration that resumes from a state of this worker."""
+        here = self._reading
+        position = read_state(state, here, of_worker=True)
+        num_epochs, first = here.num_epochs, position.pass_epoch
+        following = position.epoch + 1 if num_epochs is None else first + num_epochs
+        self.epochs.resume_as_worker(position, following, self.worker.number)
+        here.record_pass(self.epochs)
+        segment: Segment | None = Segment(here, replace(position, first_epoch=first))
+        while segment is not None:
+            if not segment.is_over:
+                yield segment
+            segment = segment.following()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy that has the same position but yields no samples."""
