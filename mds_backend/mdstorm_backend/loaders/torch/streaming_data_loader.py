@@ -290,9 +290,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
-        start, samples, is_over = None, self.num_samples_yielded, False
-        if counted is not None:
-            start, samples, is_over = counted.position
+        start, samples, is_over = (None, 0, False) if counted is None else counted.position
         if has_own_states:
             return self.dataset.state_dict(samples * opened.num_ranks, False)
         check_items_are_samples(self.dataset)
