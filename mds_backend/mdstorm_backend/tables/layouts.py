@@ -85,29 +85,8 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
         for kind, pattern in _KINDS.items():
             if match := pattern.fullmatch(name):
                 raise _not_plain(location.url, kind, _directory(location, match))
-    if found := _empty_hudi(location, names):
-        raise _not_plain(location.url, "hudi", found.url)
     if marked:
         _check_markers(location, names)
-
-
-def _empty_hudi(location: Location, names: Sequence[str]) -> Location | None:
-    """Return the first Hudi table that has no commits, and therefore no files in .hoodie.
-
-    Object stores have no empty directories. In HDFS, only the top two levels are searched, because
-    each directory takes a request.
-    """
-    if not location.is_in_file_tree and not location.url.startswith("hdfs:"):
-        return None
-    parts = {tuple(name.split("/")[:-1]) for name in names}
-    above = {directory[:stop] for directory in parts for stop in range(len(directory) + 1)}
-    # Partitions do not contain tables.
-    within = [path for path in sorted(above) if not any("=" in part for part in path)]
-    if not location.is_in_file_tree:
-        within = [path for path in within if len(path) < 2]
-    tables = [location.child("/".join(path)) if path else location for path in within]
-    found = map_files(is_hudi, tables)
-    return next((table for table, is_one in zip(tables, found, strict=True) if is_one), None)
 
 
 def check_no_part_of_a_table(

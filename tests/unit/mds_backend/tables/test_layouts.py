@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +18,6 @@ from mdstorm_backend.maintenance import inspect, reindex, verify
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import other_format
-from mdstorm_backend.tables.layouts import check_layout
 
 
 def write(folder: Path, *names: str) -> Path:
@@ -44,36 +42,6 @@ def test_hudi_table_raises_error_with_the_spark_call(tmp_path: Path, inside: str
     assert raised.value.url == f"file://{tmp_path}/{inside}".rstrip("/")
     with pytest.raises(DatasetNotFoundError, match=r"is a Hudi table.*read\.format\('hudi'\)"):
         inspect(str(tmp_path / inside))
-
-
-def test_hudi_table_without_commits_raises_error(tmp_path: Path) -> None:
-    write(tmp_path / "table", "x=1/a.parquet")
-    (tmp_path / "table" / ".hoodie").mkdir()
-    for part in ("table", "table/x=1"):
-        with pytest.raises(UnsupportedTableError, match="/table is a Hudi table"):
-            open_parquet(str(tmp_path / part))
-
-
-@pytest.mark.parametrize(
-    "file", ["lake/events/a.parquet", "events/x=1/a.parquet", "2024/a.parquet"]
-)
-def test_nested_hudi_table_without_commits_raises_error(tmp_path: Path, file: str) -> None:
-    write(tmp_path, file)
-    table = file.removesuffix("/a.parquet").removesuffix("/x=1")
-    (tmp_path / table / ".hoodie").mkdir()
-    with pytest.raises(UnsupportedTableError, match=f"/{table} is a Hudi table"):
-        open_parquet(str(tmp_path))
-
-
-@pytest.mark.parametrize("inside", ["", "lake/"])
-def test_hudi_table_without_commits_in_hdfs_raises_error(tmp_path: Path, inside: str) -> None:
-    """The local file system stands in for HDFS, because both have empty directories."""
-    write(tmp_path / inside, "x=1/a.parquet")
-    (tmp_path / inside / ".hoodie").mkdir()
-    location = Location(f"hdfs://{tmp_path}", filesystem=fsspec.filesystem("file"))
-    names = [name for name, _ in location.list_files()]
-    with pytest.raises(UnsupportedTableError, match="is a Hudi table"):
-        check_layout(location, names)
 
 
 @pytest.mark.parametrize(
