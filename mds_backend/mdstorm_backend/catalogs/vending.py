@@ -23,8 +23,8 @@ _SHARED = ("samples", "system")
 
 
 @dataclass(frozen=True)
-class TableCredentials(CredentialProvider):
-    """Credentials for the directory of a Delta or Parquet table.
+class _UnityCredentials(CredentialProvider):
+    """Credentials that a workspace's Unity Catalog issues for one table.
 
     Attributes
     ----------
@@ -47,6 +47,10 @@ class TableCredentials(CredentialProvider):
         """Log in to the workspace; for errors see `Workspace`."""
         Workspace(self.host)
 
+
+class TableCredentials(_UnityCredentials):
+    """Credentials for the directory of a Delta or Parquet table."""
+
     def fetch(self) -> Lease:
         """Obtain new credentials.
 
@@ -64,26 +68,8 @@ class TableCredentials(CredentialProvider):
         return lease_of_unity(found, str(self))
 
 
-@dataclass(frozen=True)
-class IcebergCredentials(CredentialProvider):
-    """Credentials for a managed Iceberg table, issued by its Iceberg REST catalog.
-
-    Attributes
-    ----------
-    host, name, table_id
-        See `TableCredentials`.
-    """
-
-    host: str
-    name: TableName
-    table_id: str
-
-    def __str__(self) -> str:
-        return f"the table {self.name} of {self.host}"
-
-    def log_in(self) -> None:
-        """Log in to the workspace; for errors see `Workspace`."""
-        Workspace(self.host)
+class IcebergCredentials(_UnityCredentials):
+    """Credentials for a managed Iceberg table, issued by its Iceberg REST catalog."""
 
     def fetch(self) -> Lease:
         """Obtain new credentials; for errors see `TableCredentials.fetch`."""
