@@ -15,15 +15,10 @@ from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
 from mdstorm_backend.spark import materialization, sessions
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write import commit, directories, full_shard, merge, tasks
+from mdstorm_backend.write.mds_writer import ARGUMENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-_KNOWN = (
-    *("out", "columns", "compression", "hashes", "size_limit", "keep_local", "progress_bar"),
-    *("max_workers", "retry", "exist_ok", "storage_options"),
-)
 
 
 def dataframe_to_mds(
@@ -130,10 +125,10 @@ def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -
     """Return a copy of `mds_kwargs` after the checks that `MDSWriter` does not make."""
     check_mapping("mds_kwargs, the arguments of MDSWriter,", mds_kwargs)
     options = dict(mds_kwargs or {})
-    unknown = sorted(set(options) - set(_KNOWN))
+    unknown = sorted(set(options).difference(ARGUMENTS))
     if unknown:
         raise errors.InvalidArgumentError(
-            f"mds_kwargs has the unknown argument {unknown}: use {', '.join(_KNOWN)}"
+            f"mds_kwargs has the unknown argument {unknown}: use {', '.join(ARGUMENTS)}"
         )
     if not options.get("out"):
         raise errors.InvalidArgumentError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from reprlib import repr as shortened
 from typing import Any, Literal
 
@@ -118,9 +119,8 @@ class MDSWriter(Described, OwnContext):
     ) -> None:
         if unknown:
             raise errors.InvalidArgumentError(
-                f"Invalid Writer argument(s): {sorted(unknown)}. Valid ones are columns, out, "
-                "keep_local, compression, hashes, size_limit, progress_bar, max_workers, retry, "
-                "exist_ok and storage_options"
+                f"Invalid Writer argument(s): {sorted(unknown)}. Valid ones are "
+                f"{', '.join(ARGUMENTS)}"
             )
         if columns is not None:
             type_plan.check_columns(columns)
@@ -280,6 +280,10 @@ class MDSWriter(Described, OwnContext):
             self.finish()
         else:
             self._mdstorm.abandon()
+
+
+#: The arguments of `MDSWriter`.
+ARGUMENTS = [p.name for p in signature(MDSWriter).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 
 class _FileProgress(ProgressLine):
