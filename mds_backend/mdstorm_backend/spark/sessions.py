@@ -75,21 +75,17 @@ def session_conf(session: Any, values: Mapping[str, str]) -> Iterator[frozenset[
     frozenset of str
         The keys that the session refuses to set.
     """
-    conf = getattr(session, "conf", None)
-    if conf is None:
-        yield frozenset(values)
-        return
     refused = set()
     with ExitStack() as stack:
         for key, value in values.items():
             try:
-                was = conf.get(key, None)
-                conf.set(key, value)
+                was = session.conf.get(key, None)
+                session.conf.set(key, value)
             except Exception as error:
                 _check_refused(error, key)
                 refused.add(key)
             else:
-                stack.callback(_restore, conf, key, was)
+                stack.callback(_restore, session.conf, key, was)
         yield frozenset(refused)
 
 
