@@ -16,7 +16,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
@@ -199,7 +199,7 @@ class Conversion:
     ) -> list[full_shard.ShardReport]:
         """Write a task's shards and, if `notes`, the record that marks the task as finished."""
         reports = batch_shards.write_shards(
-            batches, self.location, self.schema, self.format_, prefix, rows.unless_stopped
+            batches, self.location, self.schema, self.format_, prefix
         )
         if notes:
             shards = [report.to_json() for report in reports]
@@ -235,7 +235,6 @@ class _Rows:
         self._progress = progress
         self._lock = threading.Lock()
         self._stopped = False
-        self._stop: Future[None] = Future()
 
     def add(self, rows: int) -> None:
         """Count more rows; raise _StoppedError if another thread has failed.
@@ -260,23 +259,8 @@ class _Rows:
             self.add(batch.num_rows)
 
     def stop(self) -> None:
-        """Stop every thread after its current batch, or at once if it is compressing a shard."""
+        """Stop every thread after its current batch."""
         self._stopped = True
-        self._stop.set_result(None)
-
-    def unless_stopped(self, pack: Callable[[], full_shard.Packed]) -> full_shard.Packed:
-        """Compress a shard in a daemon thread; raise _StoppedError once the threads are stopped.
-
-        The daemon thread is then left behind, because codecs cannot be interrupted.
-        """
-        if self._stopped:
-            raise _StoppedError
-        result = threads.in_own_thread(pack, "mdstorm-pack")
-        waited: list[Future[Any]] = [result, self._stop]
-        wait(waited, return_when=FIRST_COMPLETED)
-        if not result.done():
-            raise _StoppedError
-        return result.result()
 
 
 class _StoppedError(Exception):

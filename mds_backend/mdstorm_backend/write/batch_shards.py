@@ -19,7 +19,7 @@ from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import directories
-from mdstorm_backend.write.full_shard import FullShard, Packed, ShardFormat, ShardReport, shard_name
+from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport, shard_name
 
 #: Maximum number of header bytes that a bitmap takes besides its bits and its column's name.
 _BITMAP_ENTRY = 64
@@ -311,7 +311,6 @@ def write_shards(
     schema: Schema,
     format_: ShardFormat,
     prefix: str,
-    run: Callable[[Callable[[], Packed]], Packed] = lambda pack: pack(),
 ) -> list[ShardReport]:
     """Write record batches as shards, cut by `BatchShards`.
 
@@ -325,9 +324,6 @@ def write_shards(
         As for `BatchShards`.
     prefix : str
         Start of the shards' names, unique to this call: ``<prefix>.<sequence>.mds``.
-    run : callable
-        Calls the function that packs a shard, and returns its result. A codec may take half a
-        minute for a shard, during which nothing else can end the thread.
 
     Returns
     -------
@@ -345,7 +341,7 @@ def write_shards(
 
     def store(shard: FullShard) -> None:
         basename = shard_name(prefix, len(reports))
-        report, name, content = run(lambda: shard.pack(basename, format_))
+        report, name, content = shard.pack(basename, format_)
         with directories.file_errors(location, name):
             directories.retried(location, lambda: location.write(name, content))
         reports.append(report)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, WriteError
 from mdstorm_backend.format import compression as codecs
@@ -102,10 +102,6 @@ class ShardReport:
         return cls(parse_shard(value["info"]), value["null_counts"], value["element_null_counts"])
 
 
-#: A shard's report, file name and content.
-Packed: TypeAlias = tuple[ShardReport, str, list[Buffer]]
-
-
 @dataclass(frozen=True)
 class FullShard:
     """A complete shard in memory.
@@ -129,7 +125,7 @@ class FullShard:
     null_counts: dict[str, int] = field(default_factory=dict)
     element_null_counts: dict[str, int] = field(default_factory=dict)
 
-    def pack(self, basename: str, format_: ShardFormat) -> Packed:
+    def pack(self, basename: str, format_: ShardFormat) -> tuple[ShardReport, str, list[Buffer]]:
         """Compress and hash the shard.
 
         Parameters

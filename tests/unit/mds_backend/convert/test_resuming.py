@@ -5,20 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import pytest
 from tests.kit.parquet_files import numbers, write
 
 from mdstorm_backend.base.locks import FileLock
-from mdstorm_backend.convert import conversion, convert_parquet
+from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError, WriteError
-from mdstorm_backend.format import compression
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import commit
@@ -295,41 +292,3 @@ def test_conversion_from_damaged_source_leaves_no_files(
     with pytest.raises(CorruptDatasetError, match=r"3\.parquet"):
         convert_parquet(open_parquet(str(tmp_path / "source")), str(tmp_path / "mds"), **OPTIONS)
     assert not (tmp_path / "mds").exists()
-
-
-def test_slow_compression_does_not_delay_interrupts(
-    source: ParquetDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At its highest levels, zstd takes half a minute per shard."""
-    at_work, may_continue = threading.Event(), threading.Event()
-    was_left_behind: list[bool] = []
-    compress = compression.compress
-
-    def at_length(*arguments: Any) -> Any:
-        at_work.set()
-        was_left_behind.append(may_continue.wait(60))
-        return compress(*arguments)
-
-    class Interrupted(SimpleQueue[Any]):
-        """A queue that raises KeyboardInterrupt itself, because Python may lose signals."""
-
-        def get(self, *arguments: Any) -> Any:
-            assert at_work.wait(60)
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(compression, "compress", at_length)
-    monkeypatch.setattr(conversion, "SimpleQueue", Interrupted)
-    options = {**OPTIONS, "compression": "zstd:19"}
-    with pytest.raises(KeyboardInterrupt):
-        convert_parquet(source, str(tmp_path / "mds"), **options)
-    monkeypatch.undo()
-    left = names(tmp_path / "mds", "")
-    may_continue.set()
-    for thread in threading.enumerate():
-        if thread.name == "mdstorm-pack":
-            thread.join(60)
-    assert was_left_behind == [True]
-    assert names(tmp_path / "mds", "") == left
-    assert not names(tmp_path / "mds", ".zstd")
-    resumed = convert_parquet(source, str(tmp_path / "mds"), **options)
-    assert sorted(resumed.to_table()["id"].to_pylist()) == list(range(ROWS))
