@@ -10,7 +10,6 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend import display, errors
@@ -21,7 +20,7 @@ from mdstorm_backend.format import shard_info, type_plan
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.values.arrow_types import cast, holds_vectors, plain_type
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
-from mdstorm_backend.parquet.columns import filtered, stored_batches
+from mdstorm_backend.parquet.columns import read_errors
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import full_shard
 
@@ -272,6 +271,8 @@ def row_batches(
     ------
     CorruptDatasetError
         If a file is damaged, or does not have the recorded number of rows.
+    UnsupportedTableError
+        If pyarrow has no support for the values.
     """
     rows = rows_of_a_batch(row_bytes, most)
     groups = [source.row_groups[number] for number in row_groups]
@@ -287,32 +288,16 @@ def _of_file(
     stored, partition, url = source.stored_columns, groups[0].partition, groups[0].file_url
     from_file = [name for name in columns if name not in partition]
     types = {name: plain_type(source.arrow_schema.field(name).type) for name in columns}
-    alive = np.concatenate([group.alive() for group in groups])
-    start = 0
-    try:
-        with source.open_file(groups[0]) as file:
-            names = stored.names_in(file.schema_arrow, from_file, url)
-            for batch in stored_batches(file, groups, columns=list(names.values()), **options):
-                mask = alive[start : start + batch.num_rows]
-                start += batch.num_rows
-                live = int(mask.sum())
-                if not live:
-                    continue
-                found = {name: filtered(batch.column(at), mask) for name, at in names.items()}
-                arrays = stored.completed(found, from_file, live, url)
-                for name in partition.keys() & columns:
-                    arrays[name] = stored.repeated(name, partition[name], live)
-                values = [
-                    arrays[name]
-                    if plain_type(arrays[name].type) == type_
-                    else cast(arrays[name], type_)
-                    for name, type_ in types.items()
-                ]
-                yield pa.RecordBatch.from_arrays(values, names=columns)
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, errors.MDStormError):
-            raise
-        raise errors.CorruptDatasetError.of_file(url, f"cannot be read ({error})") from error
-    if start != len(alive):
-        what = f"holds {start} rows, but {len(alive)} are recorded"
-        raise errors.CorruptDatasetError.of_file(url, what)
+    with read_errors(url, columns), source.open_file(groups[0]) as file:
+        for rows, arrays in stored.live_rows(file, groups, from_file, **options):
+            if not rows:
+                continue
+            for name in partition.keys() & columns:
+                arrays[name] = stored.repeated(name, partition[name], rows)
+            values = [
+                arrays[name]
+                if plain_type(arrays[name].type) == type_
+                else cast(arrays[name], type_)
+                for name, type_ in types.items()
+            ]
+            yield pa.RecordBatch.from_arrays(values, names=columns)

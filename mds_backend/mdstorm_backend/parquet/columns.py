@@ -7,7 +7,8 @@ partitions are columns whose values are in directory names, such as ``year=2024/
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -18,11 +19,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.errors import CorruptDatasetError, UnsupportedTypeError
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    MDStormError,
+    UnsupportedTableError,
+    UnsupportedTypeError,
+)
 from mdstorm_backend.format import Column, Schema, depth_of, numpy_dtype, plain_type, plain_values
 from mdstorm_backend.format.schema import Origin
 from mdstorm_backend.format.type_plan import plan_batch
-from mdstorm_backend.parquet.footers import Footer, RowGroup
+from mdstorm_backend.parquet.footers import READ_WITH_KEYS, Footer, RowGroup
 from mdstorm_backend.tables.snapshot import TableField, UnsupportedType
 
 
@@ -341,55 +347,125 @@ class StoredColumns:
             or plain_type(file.field(stored).type) == plain_type(self.fields[name].type)
         }
 
-    def completed(
-        self, stored: Mapping[str, pa.Array], columns: Sequence[str], rows: int, url: str
-    ) -> dict[str, pa.Array]:
-        """Return columns of the dataset, converted from a file's columns to the dataset's types.
+    def live_rows(
+        self,
+        file: pq.ParquetFile,
+        groups: Sequence[RowGroup],
+        columns: Sequence[str],
+        *,
+        batch_size: int | None,
+        use_threads: bool = False,
+    ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+        """Read columns of row groups in a file, without deleted rows, in the dataset's types.
 
         Parameters
         ----------
-        stored : mapping of str to pyarrow.Array
-            The file's columns, by their names in the dataset.
+        file : pyarrow.parquet.ParquetFile
+            The file.
+        groups : sequence of RowGroup
+            Its row groups.
         columns : sequence of str
-            The columns to return; columns that are not in the file are filled with null.
+            The dataset's columns; those that are not in the file are filled with null.
+        batch_size : int or None
+            Number of rows to read at a time, including deleted rows; None to read all at once.
+        use_threads : bool
+            Whether to decode several columns at a time.
+
+        Yields
+        ------
         rows : int
-            Number of rows.
-        url : str
-            The file, for error messages.
+            Number of rows, which may be 0.
+        columns : dict of str to pyarrow.Array
+            Their values.
 
         Raises
         ------
         CorruptDatasetError
-            If a column's values cannot be converted to its type.
+            If a column's values cannot be converted to its type, or if the number of rows differs
+            from the recorded one.
         """
-        if not self.fields:
-            return {name: stored[name] for name in columns if name in stored}
-        return {
-            name: _in_type(stored[name], self.fields[name], url)
-            if name in stored
-            else pa.nulls(rows, self.fields[name].type)
-            for name in columns
-        }
+        url = groups[0].file_url
+        names = self.names_in(file.schema_arrow, columns, url)
+        options = {"columns": list(names.values()), "use_threads": use_threads}
+        tables: Iterable[pa.Table | pa.RecordBatch]
+        if batch_size is None:
+            tables = [file.read_row_groups(_ordinals_of(groups, file), **options)]
+        else:
+            tables = _stored_batches(file, groups, batch_size=batch_size, **options)
+        alive = np.concatenate([group.alive() for group in groups])
+        start = 0
+        for table in tables:
+            mask = alive[start : start + table.num_rows]
+            start += table.num_rows
+            if len(mask) < table.num_rows:
+                break
+            rows = int(mask.sum())
+            live = {name: _filtered(_joined(table.column(at)), mask) for name, at in names.items()}
+            if self.fields:
+                live = {
+                    name: _in_type(live[name], self.fields[name], url)
+                    if name in live
+                    else pa.nulls(rows, self.fields[name].type)
+                    for name in columns
+                }
+            yield rows, live
+        if start != len(alive):
+            raise CorruptDatasetError.of_file(
+                url, f"holds {start} rows, but {len(alive)} are recorded"
+            )
 
     def repeated(self, name: str, value: Any, rows: int) -> pa.Array:
         """Repeat a partition column's value for `rows` rows."""
         return pa.repeat(pa.scalar(value, self.schema.field(name).type), rows)
 
 
-def ordinals_of(groups: Sequence[RowGroup], file: pq.ParquetFile) -> list[int]:
+@contextmanager
+def read_errors(url: str, columns: Sequence[str]) -> Iterator[None]:
+    """Translate errors in a block that reads columns of a file.
+
+    Raises
+    ------
+    UnsupportedTableError
+        If pyarrow has no support for the values, or no key for encrypted columns.
+    CorruptDatasetError
+        If they cannot be read for any other reason.
+    """
+    try:
+        yield
+    except MDStormError:
+        raise
+    except pa.ArrowNotImplementedError as error:
+        raise UnsupportedTableError(
+            f"{url} holds values that pyarrow {pa.__version__} does not read ({error}): install a "
+            "newer pyarrow, or read it with Spark and convert the frame",
+            url=url,
+        ) from error
+    except (pa.ArrowException, OSError) as error:
+        if "decrypt" in str(error):
+            raise UnsupportedTableError(
+                f"{url} has encrypted columns, so pyarrow {pa.__version__} needs a key to read "
+                f"{[*columns]}, and {READ_WITH_KEYS}, or read other columns",
+                url=url,
+            ) from error
+        raise CorruptDatasetError.of_file(
+            url, f"holds a row group that cannot be read ({error})"
+        ) from error
+
+
+def _ordinals_of(groups: Sequence[RowGroup], file: pq.ParquetFile) -> list[int]:
     """Return the numbers of row groups in their file."""
     ordinals = [group.ordinal for group in groups if group.ordinal is not None]
     return ordinals or list(range(file.metadata.num_row_groups))
 
 
-def stored_batches(
+def _stored_batches(
     file: pq.ParquetFile, groups: Sequence[RowGroup], **options: Any
 ) -> Iterator[pa.RecordBatch]:
     """Return record batches of row groups in one file, including deleted rows.
 
     `options` are arguments of `pyarrow.parquet.ParquetFile.iter_batches`.
     """
-    ordinals = ordinals_of(groups, file)
+    ordinals = _ordinals_of(groups, file)
     # Arrow cannot combine dictionaries inside nested types across row groups.
     types = [str(type_) for type_ in file.schema_arrow.types if pa.types.is_nested(type_)]
     is_joined = not any("dictionary<" in text for text in types)
@@ -397,7 +473,13 @@ def stored_batches(
     return chain.from_iterable(file.iter_batches(row_groups=run, **options) for run in runs)
 
 
-def filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
+def _joined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+
+
+def _filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
     """Return the values where `mask` is True."""
     if mask.all():
         return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
@@ -12,12 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.errors import (
-    ArgumentTypeError,
-    CorruptDatasetError,
-    MDStormError,
-    UnsupportedTableError,
-)
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError
 from mdstorm_backend.format import Column, Schema, is_number, plain_type, plain_values
 from mdstorm_backend.format.encodings.numbers import to_numpy
 from mdstorm_backend.format.values import nested_lists
@@ -29,8 +24,8 @@ from mdstorm_backend.format.values.batch import (
     copy_values,
     take_values,
 )
-from mdstorm_backend.parquet.columns import StoredColumns, filtered, ordinals_of, stored_batches
-from mdstorm_backend.parquet.footers import READ_WITH_KEYS, RowGroup
+from mdstorm_backend.parquet.columns import StoredColumns, read_errors
+from mdstorm_backend.parquet.footers import RowGroup
 from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
@@ -163,67 +158,26 @@ class ParquetShard(Shard):
 
     def _read_stored(self, columns: Sequence[str]) -> dict[str, list[pa.Array]]:
         """Read the live rows of the columns stored in the file, if possible in one chunk."""
-        size = len(self._row_group.alive())
-        try:
+        size: int | None = None
+        with read_errors(self.url, columns):
             while True:
                 try:
                     return self._read_in_chunks(columns, size)
                 except (CorruptDatasetError, pa.ArrowException) as error:
-                    if size <= 1 or not isinstance(error.__cause__ or error, _BEYOND_LIMITS):
+                    if size == 1 or not isinstance(error.__cause__ or error, _BEYOND_LIMITS):
                         raise
-                size = max(size // _SMALLER, 1)
-        except MDStormError:
-            raise
-        except pa.ArrowNotImplementedError as error:
-            raise UnsupportedTableError(
-                f"{self.url} holds values that pyarrow {pa.__version__} does not read ({error}): "
-                "install a newer pyarrow, or read it with Spark and convert the frame",
-                url=self.url,
-            ) from error
-        except (pa.ArrowException, OSError) as error:
-            if "decrypt" in str(error):
-                raise UnsupportedTableError(
-                    f"{self.url} has encrypted columns, so pyarrow {pa.__version__} needs a key to "
-                    f"read {[*columns]}, and {READ_WITH_KEYS}, or read other columns",
-                    url=self.url,
-                ) from error
-            raise CorruptDatasetError.of_file(
-                self.url, f"holds a row group that cannot be read ({error})"
-            ) from error
+                size = max((size or len(self._row_group.alive())) // _SMALLER, 1)
 
-    def _read_in_chunks(self, columns: Sequence[str], size: int) -> dict[str, list[pa.Array]]:
+    def _read_in_chunks(
+        self, columns: Sequence[str], size: int | None
+    ) -> dict[str, list[pa.Array]]:
         """Read the live rows of the columns stored in the file, in chunks of at most `size`."""
-        alive, file = self._row_group.alive(), self._open_file()
-        names = self._columns.names_in(file.schema_arrow, columns, self.url)
+        file, groups = self._open_file(), [self._row_group]
         found: dict[str, list[pa.Array]] = {name: [] for name in columns}
-        start = 0
-        for table in self._tables(file, list(names.values()), size):
-            mask = alive[start : start + table.num_rows]
-            start += table.num_rows
-            if len(mask) < table.num_rows:
-                break
-            live = {name: filtered(_joined(table.column(at)), mask) for name, at in names.items()}
-            completed = self._columns.completed(live, columns, int(mask.sum()), self.url)
-            for name, values in completed.items():
+        for _, live in self._columns.live_rows(file, groups, columns, batch_size=size):
+            for name, values in live.items():
                 found[name].append(_plain(self.schema[name], values))
-        if start != len(alive):
-            raise CorruptDatasetError.of_file(
-                self.url, f"holds {start} rows, but {len(alive)} are recorded"
-            )
         return found
-
-    def _tables(self, file: pq.ParquetFile, stored: list[str], size: int) -> Iterator[pa.Table]:
-        """Yield columns of all rows, including dead ones, in tables of at most `size` rows."""
-        groups, options = [self._row_group], {"columns": stored, "use_threads": False}
-        if size == len(self._row_group.alive()):
-            yield file.read_row_groups(ordinals_of(groups, file), **options)
-            return
-        for batch in stored_batches(file, groups, batch_size=size, **options):
-            yield pa.Table.from_batches([batch])
-
-
-def _joined(chunks: pa.ChunkedArray) -> pa.Array:
-    return chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
 
 
 def _copies(chunks: Sequence[Values], rows: Rows) -> list[Values]:
