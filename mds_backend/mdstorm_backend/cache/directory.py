@@ -18,6 +18,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from mdstorm_backend import errors
@@ -311,13 +312,7 @@ class CacheDirectory:
     def _write_part(self, data: bytes) -> str:
         """Write a temporary file that belongs to the ledger; return its path."""
         part = self.new_part(self.ledger)
-        try:
-            with open(part, "wb") as file:
-                file.write(data)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(part)
-            raise
+        Path(part).write_bytes(data)
         return part
 
     @contextlib.contextmanager
