@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 from collections.abc import Iterable
@@ -187,9 +186,7 @@ class DirectFiles:
             content = self.location.read(file.basename)
             download.check_content(file, content, hash_name, url)
             self._check_not_rewritten(file)
-        except OSError as error:
-            if not isinstance(error, download.ABSENT) and error.errno != errno.ELOOP:
-                raise
+        except download.ABSENT as error:
             raise download.missing(url, error) from error
         self._checked.add(file.basename)
         return content
@@ -283,14 +280,6 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
             "URL; if the dataset was deleted or its job failed, write it again",
             url=location.url,
         ) from (None if location.is_local_disk else error)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise errors.DatasetNotFoundError(
-            f"{location.file_url(INDEX_NAME)} is a link to itself. Restore it, or write the "
-            "dataset again",
-            url=location.url,
-        ) from error
 
 
 def _unfinished(location: Location) -> str | None:

@@ -96,12 +96,10 @@ ABSENT = (FileNotFoundError, IsADirectoryError)
 
 
 def missing(url: str, error: OSError) -> errors.DatasetNotFoundError:
-    """Return the error for a file that is missing, or is a directory or a link to itself."""
+    """Return the error for a file that is missing, or is a directory."""
     found = f"shard {url} is gone, but the index lists it"
     if isinstance(error, IsADirectoryError):
         found = f"shard {url} is a directory, not a file"
-    elif error.errno == errno.ELOOP:
-        found = f"shard {url} is a link to itself"
     return errors.DatasetNotFoundError(f"{found}. Restore it, or write the dataset again", url=url)
 
 
@@ -221,7 +219,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
 
     Raises
     ------
-    FileNotFoundError, IsADirectoryError, NotADirectoryError, OSError of a link to itself
+    FileNotFoundError, IsADirectoryError, NotADirectoryError
     CredentialsError, ReplacedError, LocalDiskError
         Immediately, since retrying does not help.
     CorruptDatasetError, StorageError
@@ -234,8 +232,6 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
         except (*_FINAL, LocalDiskError):
             raise
         except (errors.CorruptDatasetError, OSError) as error:
-            if getattr(error, "errno", None) == errno.ELOOP:
-                raise
             if attempt >= attempts:
                 raise _given_up(error, url, attempts) from error
             pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE) * (1 + random.random() / 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -139,7 +138,7 @@ class ParquetDataset(SampleDataset):
         Raises
         ------
         CorruptDatasetError
-            If the file is not a Parquet file, or a link to itself.
+            If the file is not a Parquet file.
         """
         location = self.table_location or self.location
         for name in ("_common_metadata", "_metadata"):
@@ -158,12 +157,6 @@ class ParquetDataset(SampleDataset):
                     raise
                 _logger.debug("%s is assumed to be missing (%s)", url, error)
                 continue
-            except OSError as error:
-                if error.errno != errno.ELOOP:
-                    raise
-                raise CorruptDatasetError(
-                    f"{url} is a link to itself: restore the file, or remove the link", url=url
-                ) from error
             return footers.parsed(content, url).metadata or {}
         return {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import time
@@ -262,13 +261,8 @@ class Location:
         return [name for name, _ in self.list_sizes()]
 
     def exists(self, name: str) -> bool:
-        """Whether the file `name` exists in this directory; a link to itself also counts."""
-        try:
-            return _unless_missing(lambda: self.stat(name)) is not None
-        except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-            return True
+        """Whether the file `name` exists in this directory."""
+        return _unless_missing(lambda: self.stat(name)) is not None
 
     @_repeated_after_expiry
     def stat(self, name: str) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from tests.unit.compat.spark.converters import IN_ORDER, TABLE, Read, with_eithe
 from mdstorm._spark.make_converter import databricks_path
 from mdstorm.errors import (
     ArgumentTypeError,
-    CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
     StateMismatchError,
@@ -51,13 +50,6 @@ def test_url_that_spark_has_percent_encoded_is_decoded(tmp_path: Path) -> None:
     assert len(converter) == 6
     (batch,) = with_torch(converter, **IN_ORDER)
     assert batch["id"] == list(range(6))
-
-
-def test_link_to_itself_at_common_metadata_raises_error(data: Path) -> None:
-    (data / "_common_metadata").symlink_to("_common_metadata")
-    with pytest.raises(CorruptDatasetError, match="Remove it, and write it again") as raised:
-        make_batch_reader(f"file://{data}")
-    assert "is a link to itself" in str(raised.value.__cause__)
 
 
 @with_either
@@ -104,13 +96,6 @@ def test_arguments_that_apply_to_copies_raise_error_for_data_in_place(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         make_spark_converter(str(data), **arguments)
-
-
-@pytest.mark.parametrize("read", [make_spark_converter, make_batch_reader])
-def test_index_that_links_to_itself_raises_dataset_not_found(tmp_path: Path, read: Any) -> None:
-    (tmp_path / "index.json").symlink_to("index.json")
-    with pytest.raises(DatasetNotFoundError, match="is a link to itself"):
-        read(f"file://{tmp_path}")
 
 
 def test_shard_size_is_ignored_for_files_in_place(data: Path) -> None:

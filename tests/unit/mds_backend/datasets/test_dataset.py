@@ -70,28 +70,6 @@ def test_missing_dataset_raises_error_with_url(numbers: Dataset, tmp_path: Path)
     assert e.value.url == f"file://{gone}"
 
 
-@pytest.mark.parametrize(
-    ("compression", "what"), [(None, "is a link to itself"), ("zstd", "is gone")]
-)
-def test_shard_that_links_to_itself_raises_error_with_url(
-    compression: str | None, what: str, tmp_path: Path
-) -> None:
-    dataset = write_numbers(tmp_path, 10, compression=compression)
-    shard = tmp_path / dataset.index.shards[0].stored.basename
-    shard.unlink()
-    shard.symlink_to(shard.name)
-    with pytest.raises(DatasetNotFoundError, match=what) as e:
-        open_dataset(dataset.url).to_table()
-    assert e.value.url == f"file://{shard}"
-
-
-def test_index_that_links_to_itself_raises_error_with_url(tmp_path: Path) -> None:
-    (tmp_path / "index.json").symlink_to("index.json")
-    with pytest.raises(DatasetNotFoundError, match=r"/index\.json is a link to itself") as e:
-        open_dataset(str(tmp_path))
-    assert e.value.url == f"file://{tmp_path}"
-
-
 def test_sample_is_found_by_number(dataset: Dataset) -> None:
     assert list(dataset[0]) == list(FIELDS)
     for name, expected in ROWS.items():
