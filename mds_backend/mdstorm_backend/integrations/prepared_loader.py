@@ -28,7 +28,7 @@ from mdstorm_backend.loaders import Consumer, Statistics
 from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.moved_batches import moved_together, repeated_rows, same
-from mdstorm_backend.order import ExactOrder, RefilledPlan, given_world
+from mdstorm_backend.order import ROWS_UNKNOWN, ExactOrder, given_world
 
 
 def prepared(arguments: Mapping[str, Any]) -> PreparedLoader | None:
@@ -320,7 +320,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         """
         opened = source_of(self.loader)._mdstorm
         if opened.options.drops_rows:
-            raise TypeError(f"the number of rows is not known: {RefilledPlan.unknown_because}")
+            raise TypeError(f"the number of rows is not known: {ROWS_UNKNOWN}")
         return opened.plan().num_samples
 
     def __iter__(self) -> Generator[Any, None, None]:

@@ -16,16 +16,9 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.elastic import ElasticPlan, ElasticShare, StreamShape
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.order import (
-    EvenPlan,
-    ExactPlan,
-    Plan,
-    Position,
-    RefilledPlan,
-    RowGroupPlan,
-)
+from mdstorm_backend.order import ExactPlan, Plan, Position, RowPlan
 from mdstorm_backend.read import Block
-from mdstorm_backend.read.refill import EvenRefill, Refill
+from mdstorm_backend.read.refill import Refill
 from mdstorm_backend.read.shard import warn_no_data
 
 #: Approximate maximum number of epochs in a block, so that the first batch of an endless pass over
@@ -61,15 +54,13 @@ def plan_of(
     if start.seed is not None:
         order = replace(order, seed=start.seed)
     if options.by_shard:
-        groups = RefilledPlan if options.drops_rows else RowGroupPlan
-        return groups(order, dataset.bounds, None, **of_pass)
+        return RowPlan(order, dataset.bounds, None, counts_stored=not options.drops_rows, **of_pass)
     if not options.drops_rows:
         return ExactPlan(order, dataset.bounds, size, **of_pass)
     # Ranks can have the same number of batches if only the transform's function drops rows, rather
     # than a filter or predicate.
     is_even = order.world_size > 1 and not options.leaves_out_rows
-    refilled = EvenPlan if is_even else RefilledPlan
-    return refilled(order, dataset.bounds, size, **of_pass)
+    return RowPlan(order, dataset.bounds, size, counts_stored=is_even, **of_pass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +104,9 @@ class Segment:
     def _refill(self) -> Refill | None:
         """The stage that cuts batches from a transform's rows, if the plan does not number them."""
         options, plan = self.options, self.plan
-        if options.transform is None or not isinstance(plan, RowGroupPlan):
+        if options.transform is None or not isinstance(plan, RowPlan):
             return None
-        source = (options.dataset, options.slices, options.keep)
-        return EvenRefill(plan, *source) if isinstance(plan, EvenPlan) else Refill(plan, *source)
+        return Refill(plan, options.dataset, options.slices, options.keep)
 
     def blocks(
         self, part: int = 0, *, block_rows: int | None = None, unread: bool = False

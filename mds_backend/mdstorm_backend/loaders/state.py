@@ -19,7 +19,7 @@ from mdstorm_backend.base.checks import is_integer, warn_user
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Segment, plan_of
-from mdstorm_backend.order import DEFAULT_SEED, Plan, Position, RefilledPlan
+from mdstorm_backend.order import DEFAULT_SEED, ROWS_UNKNOWN, Plan, Position
 from mdstorm_backend.order.lanes import Lanes
 
 #: Version of newly written states. Older versions counted or shuffled samples differently, so
@@ -349,7 +349,7 @@ def _of_rank(
     if there[1] == order.world_size and is_mine:
         return replace(position, row=row)
     reason = (
-        RefilledPlan.unknown_because
+        ROWS_UNKNOWN
         if options.drops_rows
         else "batches are row groups, and ranks have different numbers of them"
     )

@@ -8,7 +8,7 @@ A plan yields chunks, which readers cut into batches. A `Chunk` is a range of sa
 rows are read in stored order; an array of numbers; or `RowsOnDemand`, whose order is computed when
 a block is filled.
 
-`ExactPlan` and `ElasticPlan` number the samples across all ranks. The plans in `row_plans` count
+`ExactPlan` and `ElasticPlan` number the samples across all ranks. A `RowPlan` counts
 one rank's rows if samples cannot be numbered. For any order, loaders use only this interface.
 """
 
@@ -149,21 +149,25 @@ class Plan(ABC):
         the batches k, k + n, …
     start : Position
         Where the plan begins, as given: see `begin`.
-    has_equal_batches : bool
-        Whether all ranks are certain to have the same number of batches.
     numbers_samples : bool
         Whether samples are numbered across ranks; if not, positions count the rows of one rank.
-    unknown_because : str
-        Why the number of batches may not be known, for error messages.
     """
 
     num_epochs: int | None = 1
     drop_last: bool = False
     num_parts: int = 1
     start: Position = Position()
-    has_equal_batches: ClassVar[bool] = True
     numbers_samples: ClassVar[bool] = True
-    unknown_because: ClassVar[str] = ""
+
+    @property
+    def has_equal_batches(self) -> bool:
+        """Whether all ranks are certain to have the same number of batches."""
+        return True
+
+    @property
+    def unknown_because(self) -> str:
+        """Why the number of batches may not be known, for error messages."""
+        return ""
 
     @property
     @abstractmethod

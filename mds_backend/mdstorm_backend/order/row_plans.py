@@ -1,14 +1,9 @@
-"""Plans that count one rank's rows, because samples cannot be numbered across ranks.
+"""`RowPlan`: batches counted in one rank's rows, because samples cannot be numbered across ranks.
 
 That is the case if each batch is a row group, or if a transform may return any number of rows. Only
 the rank itself then knows how far it has read, and ranks may have different numbers of batches.
 
-- `RowGroupPlan`: each batch is this rank's part of a shard, or a window of such parts.
-- `RefilledPlan`: the rows that a transform returns fill batches, or each of its windows is a batch.
-- `EvenPlan`: the rows that a transform returns are spread over batches that are planned by the rows
-  that it receives, so that all ranks have the same number of batches.
-
-The offset of a batch combines its epoch and the rows read in that epoch: see `RowGroupPlan.offset`.
+The offset of a batch combines its epoch and the rows read in that epoch: see `RowPlan.offset`.
 """
 
 from __future__ import annotations
@@ -30,10 +25,15 @@ from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
 #: More rows than any epoch has; used to combine an epoch and a number of rows into an offset.
 _MOST_ROWS = 1 << 40
 
+#: Why only reading shows how many rows there are, for messages.
+ROWS_UNKNOWN = (
+    "a transform without keeps_rows=True, predicate, filter or cache may change the number of rows"
+)
+
 
 @dataclass(frozen=True, eq=False)
-class RowGroupPlan(Plan):
-    """A `Plan` whose batches are one rank's parts of shards, or windows of such parts.
+class RowPlan(Plan):
+    """A `Plan` that counts the rows of one rank.
 
     Attributes
     ----------
@@ -42,16 +42,36 @@ class RowGroupPlan(Plan):
     bounds : numpy.ndarray
         int64, number of each shard's first sample, then the total number of samples.
     batch_size : int or None
-        Number of rows per batch, counted in the plan's rows if it is an `EvenPlan`, or else as a
-        transform returns them; None if each row group or window is a batch.
+        Number of rows after which a batch ends; None if each batch is this rank's part of a shard,
+        or a window of such parts.
+    counts_stored : bool
+        Whether batches end by the stored rows, which are known without reading. If a transform
+        drops rows, `batch_size` of these rows give a smaller batch, and all ranks have the same
+        number of batches. Otherwise, batches end by the rows that the transform returns.
     """
 
     order: ExactOrder
     bounds: npt.NDArray[np.int64]
-    batch_size: int | None = None
-    has_equal_batches: ClassVar[bool] = False
+    batch_size: int | None
+    counts_stored: bool
     numbers_samples: ClassVar[bool] = False
-    unknown_because: ClassVar[str] = "batches are row groups, which differ in size"
+
+    @property
+    def even_size(self) -> int | None:
+        """Number of stored rows in a batch, if it is fixed, so that ranks have equal batches."""
+        return self.batch_size if self.counts_stored else None
+
+    @property
+    def has_equal_batches(self) -> bool:
+        """Whether all ranks are certain to have the same number of batches."""
+        return self.even_size is not None
+
+    @property
+    def unknown_because(self) -> str:
+        """Why the number of batches, or of rows, may not be known."""
+        if self.counts_stored and self.batch_size is None:
+            return "batches are row groups, which differ in size"
+        return ROWS_UNKNOWN
 
     @cached_property
     def num_samples(self) -> int:
@@ -65,8 +85,10 @@ class RowGroupPlan(Plan):
 
     @property
     def rows_per_epoch(self) -> int:
-        """Number of this rank's rows in one epoch."""
-        return len(self.rows)
+        """Number of this rank's rows in one epoch; if batches are equal, of the longest rank."""
+        if self.even_size is None:
+            return len(self.rows)
+        return max(ceil_div(self.num_samples, self.order.world_size), 1)
 
     @cached_property
     def begin(self) -> Position:
@@ -96,8 +118,12 @@ class RowGroupPlan(Plan):
 
     def _is_over(self, epoch: int, row: int) -> bool:
         """Whether the last batch has certainly been read, and no rank has batches left."""
-        is_alone = self.order.world_size == 1
-        return is_alone and epoch == self.last_epoch and row >= self.rows_per_epoch
+        if not self.counts_stored or self.num_epochs is None or epoch != self.last_epoch:
+            return False
+        rows, size = self.rows_per_epoch, self.even_size
+        if size is None:
+            return self.order.world_size == 1 and row >= rows
+        return row >= rows - (self.num_epochs * rows % size if self.drop_last else 0)
 
     def end(self) -> Position:
         """Return the position at the end of the pass; `begin` if it never ends."""
@@ -106,15 +132,38 @@ class RowGroupPlan(Plan):
         return self.position(self.offset(self.last_epoch, self.rows_per_epoch)).ended()
 
     def num_batches(self) -> int | None:
-        """Return 0 if no batches remain; otherwise None, because their number is not known."""
-        begin = self.begin
-        is_over = begin.is_end or not self.num_samples or self._is_over(begin.epoch, begin.row)
-        return 0 if is_over else None
+        """Return the number of batches, 0 if none remain; None if not known or infinite."""
+        begin, size = self.begin, self.even_size
+        if begin.is_end or not self.num_samples or self._is_over(begin.epoch, begin.row):
+            return 0
+        if size is None or self.num_epochs is None:
+            return None
+        rows = self.num_epochs * self.rows_per_epoch
+        whole = rows // size if self.drop_last else ceil_div(rows, size)
+        return whole - self.done // size
 
     def offset_after(self, batches: int) -> int | None:
-        """Return the offset after this many row groups; None if the plan has fewer."""
-        groups = self._groups() if len(self.rows) else iter(())
-        return next((offset for _, offset in islice(groups, batches - 1, None)), None)
+        """Return the offset after this many batches; None if the plan has fewer.
+
+        Raises
+        ------
+        StateMismatchError
+            If only reading shows where batches end.
+        """
+        if not self.counts_stored:
+            raise StateMismatchError(
+                f"{self.unknown_because}, so batches cannot be skipped without reading them: take "
+                "batches from the loader and leave them unused instead"
+            )
+        if (size := self.even_size) is None:
+            groups = self._groups() if len(self.rows) else iter(())
+            return next((offset for _, offset in islice(groups, batches - 1, None)), None)
+        if super().offset_after(batches) is None:
+            return None
+        row = (self.done // size + batches) * size
+        if self.num_epochs is not None:
+            row = min(row, self.num_epochs * self.rows_per_epoch)
+        return self.offset_of_row(row)
 
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset after the first row of the next epoch."""
@@ -146,76 +195,16 @@ class RowGroupPlan(Plan):
                     yield used, self.offset(epoch, row)
             skipped = 0
 
-
-class RefilledPlan(RowGroupPlan):
-    """A `Plan` for batches of the rows that a transform returns; the number of rows is unknown."""
-
-    unknown_because: ClassVar[str] = (
-        "a transform without keeps_rows=True, predicate, filter or cache may change the number of "
-        "rows"
-    )
-
-    def _is_over(self, epoch: int, row: int) -> bool:
-        return False
-
-    def offset_after(self, batches: int) -> int | None:
-        """Raise StateMismatchError, because only reading shows where batches end."""
-        raise StateMismatchError(
-            f"{self.unknown_because}, so batches cannot be skipped without reading them: take "
-            "batches from the loader and leave them unused instead"
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class EvenPlan(RefilledPlan):
-    """A `Plan` with a known number of batches, over which a transform's rows are spread.
-
-    It counts the transform's input rows: each batch ends after `batch_size` of them.
-    """
-
-    batch_size: int
-    has_equal_batches: ClassVar[bool] = True
-
-    @property
-    def rows_per_epoch(self) -> int:
-        """Number of each rank's rows in an epoch, rounded up to be the same on all ranks."""
-        return max(ceil_div(self.num_samples, self.order.world_size), 1)
-
     @property
     def done(self) -> int:
         """Number of rows of the pass that this rank has read when the plan begins."""
         begin = self.begin
         return (begin.epoch - begin.pass_epoch) * self.rows_per_epoch + begin.row
 
-    def _is_over(self, epoch: int, row: int) -> bool:
-        if self.num_epochs is None:
-            return False
-        rows = self.rows_per_epoch
-        dropped = self.num_epochs * rows % self.batch_size if self.drop_last else 0
-        return epoch == self.last_epoch and row >= rows - dropped
-
-    def num_batches(self) -> int | None:
-        """Return the number of batches, the same on all ranks; None if the pass never ends."""
-        found = super().num_batches()
-        if self.num_epochs is None or found == 0:
-            return found
-        rows, size = self.num_epochs * self.rows_per_epoch, self.batch_size
-        whole = rows // size if self.drop_last else ceil_div(rows, size)
-        return whole - self.done // size
-
-    def offset_after(self, batches: int) -> int | None:
-        """Return the offset after this many batches; None if the plan has fewer."""
-        count, size = self.num_batches(), self.batch_size
-        if count is not None and batches > count:
-            return None
-        row = (self.done // size + batches) * size
-        if self.num_epochs is not None:
-            row = min(row, self.num_epochs * self.rows_per_epoch)
-        return self.offset_of_row(row)
-
     def ends(self, start: int, stop: int) -> list[int]:
-        """Return the rows of the pass at which batches end, after `start` and up to `stop`."""
-        size = self.batch_size
+        """Return the rows of the pass at which equal batches end, after `start`, up to `stop`."""
+        size = self.even_size
+        assert size is not None
         ends = list(range((start // size + 1) * size, stop + 1, size))
         is_last = self.num_epochs is not None and stop == self.num_epochs * self.rows_per_epoch
         if is_last and stop % size and not self.drop_last:

@@ -1,10 +1,10 @@
-"""Stages that cut the rows returned by a transform into batches.
+"""`Refill`: cuts the rows returned by a transform into batches.
 
 A transform that may drop rows is called with slices of the parts of shards that a rank reads, ahead
 of use. The rows that it returns for some slices form a *window*, within which they are shuffled.
-`Refill` fills batches with the rows of one window after the other. `EvenRefill` spreads them over
-batches that are planned by the rows that the transform is given: a group of windows gets as many
-batches as would end within it if every row were kept.
+Batches are filled with the rows of one window after the other. If all ranks must have the same
+number of batches, rows are spread over batches that are planned by the stored rows: a group of
+windows gets as many batches as would end within it if every row were kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format import Batch, slice_batch
-from mdstorm_backend.order import EvenPlan, RowGroupPlan, ceil_div
+from mdstorm_backend.order import RowPlan, ceil_div
 from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.sample_source import SampleSource
@@ -41,11 +41,11 @@ _Window: TypeAlias = tuple[int, int, list[range]]
 
 @dataclass(frozen=True, eq=False)
 class Refill:
-    """Fills batches with the rows that a transform returns.
+    """Cuts the rows that a transform returns into the batches of a plan.
 
     Attributes
     ----------
-    plan : RowGroupPlan
+    plan : RowPlan
         The plan that is read; its beginning may be the position of an earlier batch.
     dataset : SampleSource
         The dataset.
@@ -58,7 +58,7 @@ class Refill:
         transforms it; returns the function's result, or the batch cached under that name.
     """
 
-    plan: RowGroupPlan
+    plan: RowPlan
     dataset: SampleSource
     slices: bool = False
     keep: Keep | None = None
@@ -66,7 +66,8 @@ class Refill:
     def blocks(self, transformed: Transformed, part: int, most: int) -> Iterator[Block]:
         """Yield one part's batches in blocks of 1, 2, 4 … batches, at most `most`."""
         batches, largest = 1, most if self.plan.batch_size is not None else 1
-        mine = islice(self._batches(transformed), part, None, self.plan.num_parts)
+        batches_of = self._filled if self.plan.even_size is None else self._spread
+        mine = islice(batches_of(transformed), part, None, self.plan.num_parts)
         while found := list(islice(mine, min(batches, largest))):
             sizes, offsets = [size for _, size, _ in found], [offset for _, _, offset in found]
             has_rows = any(sizes)
@@ -74,8 +75,8 @@ class Refill:
             yield Block(sizes, offsets, list(chain.from_iterable(used)))
             batches *= 2
 
-    def _batches(self, transformed: Transformed) -> Iterator[_Batch]:
-        """Cut the rows into batches, which may span windows and epochs."""
+    def _filled(self, transformed: Transformed) -> Iterator[_Batch]:
+        """Fill batches with the rows; they may span windows and epochs."""
         parts: list[Located] = []
         begin, size = self.plan.begin, self.plan.batch_size
         missing, offset = size, 0
@@ -144,14 +145,7 @@ class Refill:
         window.shards = shards
         return window
 
-
-@dataclass(frozen=True, eq=False)
-class EvenRefill(Refill):
-    """Spreads a transform's rows over planned batches, of which every rank has the same number."""
-
-    plan: EvenPlan
-
-    def _batches(self, transformed: Transformed) -> Iterator[_Batch]:
+    def _spread(self, transformed: Transformed) -> Iterator[_Batch]:
         """Spread the rows of each group of windows over the group's batches."""
         done = self.plan.done
         planned: deque[tuple[list[_Window], list[int]]] = deque()
@@ -182,7 +176,8 @@ class EvenRefill(Refill):
         plan = self.plan
         size, first = plan.rows_per_epoch, plan.begin.pass_epoch
         # The first group may begin in an earlier epoch, because a batch may span epochs.
-        epoch = max(done // size - ceil_div(plan.batch_size, size), 0)
+        assert plan.even_size is not None
+        epoch = max(done // size - ceil_div(plan.even_size, size), 0)
         epochs = count(epoch) if plan.num_epochs is None else range(epoch, plan.num_epochs)
         group: list[_Window] = []
         for epoch in epochs:

@@ -10,7 +10,7 @@ from mdstorm_backend.format.values.batch import Batch, as_arrow
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.exact_plan import ExactPlan
 from mdstorm_backend.order.plan import Chunk, Position, Samples
-from mdstorm_backend.order.row_plans import RefilledPlan
+from mdstorm_backend.order.row_plans import RowPlan
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.reader import Reader
@@ -70,7 +70,7 @@ def pieces(
 ) -> Iterator[Block]:
     """Return blocks of results from a transform that gets a rank's rows shard by shard."""
     of_pass: dict[str, Any] = {"num_epochs": num_epochs, "num_parts": part[1], "start": start}
-    plan = RefilledPlan(order.resolved(), dataset.bounds, batch_size, **of_pass)
+    plan = RowPlan(order.resolved(), dataset.bounds, batch_size, counts_stored=False, **of_pass)
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
     return reader.refilled(Refill(plan, dataset, slices), part[0])
 

@@ -10,7 +10,7 @@ from tests.unit.mds_backend.read.readers import IN_ORDER, OnNumbers, flat, piece
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.row_plans import RefilledPlan
+from mdstorm_backend.order.row_plans import RowPlan
 from mdstorm_backend.read import refill
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -91,7 +91,7 @@ def test_pass_from_a_position_yields_the_remaining_batches(
             for offset, batch in zip(b.offsets, values([b]), strict=True)
         ]
 
-    plan = RefilledPlan(order, dataset.bounds, num_epochs=2)
+    plan = RowPlan(order, dataset.bounds, 4, counts_stored=False, num_epochs=2)
     whole = read()
     for done, (offset, _) in enumerate(whole, 1):
         assert read(start=plan.position(offset)) == whole[done:]
