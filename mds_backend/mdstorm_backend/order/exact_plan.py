@@ -194,8 +194,8 @@ class ExactPlan(Plan):
         if stop is None:
             return self._position_at(after)
         # In the last step, some ranks may have fewer samples than others.
-        deal = self._lanes_at(first).deal
-        is_end = samples and samples >= deal.num_dealt(self.order.rank, first, stop)
+        lanes = self._lanes_at(first)
+        is_end = samples and samples >= lanes.num_dealt(self.order.rank, first, stop)
         return self._position_at(stop if is_end else min(after, stop))
 
     def samples(self, part: int = 0) -> Samples:
@@ -217,8 +217,7 @@ class ExactPlan(Plan):
         done = self._first + self._num_full * self._step
         while done < self._stop:
             after = self._stepped(done)
-            deal = self._lanes_at(done).deal
-            yield deal.num_dealt(self.order.rank, done, after)
+            yield self._lanes_at(done).num_dealt(self.order.rank, done, after)
             done = after
 
     def _lanes_at(self, done: int) -> EpochLanes:

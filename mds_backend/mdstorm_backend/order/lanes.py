@@ -11,8 +11,8 @@ Of W ranks, rank r takes the numbers K with ``K mod W == r·g mod W``. The strid
 and near 0.618 W, which spreads out the ranks that have one more sample than others. So the borders
 of lanes move by only a few samples from epoch to epoch, and hosts keep reading the same shards.
 
-`Deal` determines which numbers belong to which rank or lane, `Layout` cuts samples into lanes, and
-`EpochLanes` follows an epoch through all world changes.
+`EpochLanes` determines which numbers belong to which lane, through all world changes in an epoch.
+`Layout` cuts samples into lanes.
 """
 
 from __future__ import annotations
@@ -59,47 +59,6 @@ def stride(count: int) -> int:
     wanted = round(count * 0.618)
     near = (g for away in range(count + 1) for g in (wanted - away, wanted + away))
     return next(g for g in near if 0 < g <= count and gcd(g, count) == 1)
-
-
-@dataclass(frozen=True)
-class Deal:
-    """Assigns sample numbers to `count` members, which are ranks or lanes.
-
-    Attributes
-    ----------
-    count : int
-        Number of members.
-    tail : int or None
-        Where the last step begins, if its samples fill one member's batch after another; None if
-        they are dealt out like all others.
-    padded_to : int
-        Number of rows in a batch of that step.
-    """
-
-    count: int
-    tail: int | None = None
-    padded_to: int = 0
-
-    def num_dealt(self, member: int, start: int, stop: int) -> int:
-        """Return how many of the numbers `start` to `stop` belong to a member."""
-        if self.tail is None:
-            residue = member * stride(self.count) % self.count
-            return ceil_div(max(stop - start - (residue - start) % self.count, 0), self.count)
-        return int(self.num_of_each(start, stop)[member])
-
-    def num_of_each(self, start: int, stop: int) -> Counts:
-        """Return how many of the numbers `start` to `stop` belong to each member, as int64."""
-        regular = stop if self.tail is None else min(stop, self.tail)
-        members = np.arange(self.count)
-        residues = members * stride(self.count) % self.count
-        ahead = (residues - start % self.count) % self.count
-        found: Counts = -(-np.maximum(regular - start - ahead, 0) // self.count)
-        if self.tail is not None and stop > self.tail:
-            firsts = self.tail + members * self.padded_to
-            found += np.maximum(
-                np.minimum(stop, firsts + self.padded_to) - np.maximum(start, firsts), 0
-            )
-        return found
 
 
 class Layout:
@@ -174,13 +133,34 @@ class EpochLanes:
     lanes: tuple[Lanes, ...]
 
     @property
-    def deal(self) -> Deal:
-        """The `Deal` that assigns numbers to the current lanes."""
+    def _tail(self) -> int | None:
+        """Where the last step begins, if its samples fill one lane's batch after another."""
         lanes, stop = self.lanes[-1], self.stop
         if not lanes.padded_to or stop is None:
-            return Deal(lanes.size)
+            return None
         start, step = self.first_number + lanes.consumed, lanes.size * lanes.padded_to
-        return Deal(lanes.size, start + (stop - start) // step * step, lanes.padded_to)
+        return start + (stop - start) // step * step
+
+    def num_dealt(self, lane: int, start: int, stop: int) -> int:
+        """Return how many of the pass's numbers `start` to `stop` belong to a current lane."""
+        if self._tail is not None:
+            return int(self.num_of_each(start, stop)[lane])
+        size = self.lanes[-1].size
+        residue = lane * stride(size) % size
+        return ceil_div(max(stop - start - (residue - start) % size, 0), size)
+
+    def num_of_each(self, start: int, stop: int) -> Counts:
+        """Return how many of the numbers `start` to `stop` belong to each current lane, int64."""
+        tail, (_, size, padded_to) = self._tail, self.lanes[-1]
+        regular = stop if tail is None else min(stop, tail)
+        members = np.arange(size)
+        residues = members * stride(size) % size
+        ahead = (residues - start % size) % size
+        found: Counts = -(-np.maximum(regular - start - ahead, 0) // size)
+        if tail is not None and stop > tail:
+            firsts = tail + members * padded_to
+            found += np.maximum(np.minimum(stop, firsts + padded_to) - np.maximum(start, firsts), 0)
+        return found
 
     def first_lane(self, lane: int) -> range:
         """Return the samples of a lane in the first layout, numbered within the epoch."""
@@ -193,7 +173,7 @@ class EpochLanes:
         Each range consists of a lane in the first layout and the places in it.
         """
         first = self.first_number
-        taken = self.deal.num_dealt(lane, first + self.lanes[-1].consumed, first + consumed)
+        taken = self.num_dealt(lane, first + self.lanes[-1].consumed, first + consumed)
         return _layout(self).remaining(lane, taken)
 
 
@@ -202,9 +182,9 @@ def _layout(epoch: EpochLanes) -> Layout:
     """Return the layout for the samples that were unread when the current lanes began."""
     first, lanes = epoch.first_number, epoch.lanes[-1]
     begins = first + lanes.consumed
-    sizes = epoch.deal.num_of_each(begins, first + epoch.num_samples)
+    sizes = epoch.num_of_each(begins, first + epoch.num_samples)
     if len(epoch.lanes) == 1:
         return Layout(np.arange(lanes.size), np.zeros(lanes.size, np.int64), sizes, sizes)
     before = replace(epoch, lanes=epoch.lanes[:-1])
-    taken = before.deal.num_of_each(first + before.lanes[-1].consumed, begins)
+    taken = before.num_of_each(first + before.lanes[-1].consumed, begins)
     return _layout(before).after(taken, sizes)

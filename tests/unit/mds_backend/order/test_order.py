@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, ExactPlan, Position, exact
 from mdstorm_backend.order.exact import Permutation
-from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
+from mdstorm_backend.order.lanes import EpochLanes, Lanes, stride
 from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read.block import Located
 
@@ -233,10 +233,10 @@ class Worlds:
 
     def count(self, plan: ExactPlan, rows: list[int], start: int, stop: int) -> None:
         """Count a rank's samples, epoch by epoch."""
-        deal, first = Deal(plan.order.world_size), 0
+        lanes, first = EpochLanes(self.rows, 0, None, (Lanes(0, plan.order.world_size),)), 0
         for epoch, seen in enumerate(self.seen):
             low, high = max(start, epoch * self.rows), min(stop, (epoch + 1) * self.rows)
-            size = deal.num_dealt(plan.order.rank, low, high) if low < high else 0
+            size = lanes.num_dealt(plan.order.rank, low, high) if low < high else 0
             mine = rows[first:] if self.is_padded else rows[first : first + size]
             seen.update(mine)
             first += len(mine)
@@ -268,12 +268,12 @@ def test_rank_in_an_unchanged_world_reads_each_epoch_in_one_run(rank: int) -> No
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 97, 4096])
 def test_consecutive_positions_are_dealt_evenly_among_ranks(count: int) -> None:
     assert gcd(stride(count), count) == 1
-    deal = Deal(count)
+    lanes = EpochLanes(10 * count, 0, None, (Lanes(0, count),))
     for start, stop in ((0, 10 * count), (7, 7 + count // 2), (5, 5)):
-        found = deal.num_of_each(start, stop)
+        found = lanes.num_of_each(start, stop)
         assert found.sum() == stop - start
         assert found.max() - found.min() <= 1
-        assert [deal.num_dealt(m, start, stop) for m in (0, count - 1)] == [found[0], found[-1]]
+        assert [lanes.num_dealt(m, start, stop) for m in (0, count - 1)] == [found[0], found[-1]]
 
 
 @pytest.mark.parametrize(
