@@ -20,7 +20,7 @@ from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import damaged, lanes_of, number, read_state, state_mapping
 from mdstorm_backend.order import Chunk, ExactOrder, Position, World
-from mdstorm_backend.order.plan import numbers_of
+from mdstorm_backend.order.plan import RowsOnDemand, numbers_of
 from mdstorm_backend.read import SampleSource
 
 _Numbers = npt.NDArray[np.int64]
@@ -268,9 +268,21 @@ def _batch_of(segment: Segment, sample: int, skip: int) -> int | None:
     Up to the end of the next epoch: a pass may be endless, and a rank may never read it.
     """
     plan = segment.plan
-    places = plan.places(sample, _EPOCHS * (plan.rows_per_epoch + 1))
+    places = _places(plan.after(0).chunks, sample, _EPOCHS * (plan.rows_per_epoch + 1))
     place = next((place for place in places if place >= skip), None)
     if place is None:
         return None
     ends = accumulate(plan.after(0).sizes)
     return next((number for number, end in enumerate(ends) if end > place), None)
+
+
+def _places(chunks: Iterator[Chunk], sample: int, most: int) -> Iterator[int]:
+    """Yield where a sample comes among the first samples of the chunks, `most` or more."""
+    begin = 0
+    for chunk in chunks:
+        if begin >= most:
+            return
+        # Most chunks do not have the sample, and show it without computing their order.
+        if chunk.holds(sample) if isinstance(chunk, RowsOnDemand) else sample in chunk:
+            yield from (begin + np.flatnonzero(numbers_of(chunk) == sample)).tolist()
+        begin += len(chunk)

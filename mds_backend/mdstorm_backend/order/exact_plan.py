@@ -20,7 +20,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, ceil_div
-from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples, places_in
+from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -228,22 +228,6 @@ class ExactPlan(Plan):
         return EpochLanes(self.num_samples, epoch * self.num_samples, self._stop, lanes)
 
     def _chunks(self) -> Iterator[Chunk]:
-        for rows, number, used in self._lane_parts():
-            yield from self.order.chunks(self.bounds, rows, number, used)
-
-    def places(self, sample: int, most: int) -> Iterator[int]:
-        """Yield where a sample comes among the first samples, passing over lanes without it."""
-        begin = 0
-        for rows, number, used in self._lane_parts():
-            if begin >= most:
-                return
-            if sample in rows:
-                chunks = self.order.chunks(self.bounds, rows, number, used)
-                yield from places_in(chunks, sample, range(begin, most))
-            begin += len(used)
-
-    def _lane_parts(self) -> Iterator[tuple[range, int, range]]:
-        """Yield the parts of lanes: the lane's samples, the epoch, and the places that are used."""
         done, rank = self._first, self.order.rank
         first_epoch = self.begin.pass_epoch
         first = done // max(self.num_samples, 1)
@@ -252,7 +236,7 @@ class ExactPlan(Plan):
             consumed = max(done - epoch * self.num_samples, 0)
             whole = [(rank, range(len(lanes.first_lane(rank))))] if not consumed else None
             for lane, used in whole or lanes.remaining(rank, consumed):
-                yield lanes.first_lane(lane), number, used
+                yield from self.order.chunks(self.bounds, lanes.first_lane(lane), number, used)
 
 
 def cut(chunks: Iterator[Chunk], sizes: Iterator[int], part: int, parts: int) -> Iterator[Chunk]:

@@ -15,7 +15,7 @@ one rank's rows if samples cannot be numbered. For any order, loaders use only t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -241,10 +241,6 @@ class Plan(ABC):
         start = self.position((self.offset_after(batches) if batches else 0) or 0)
         return replace(self, start=start, num_parts=1).samples()
 
-    def places(self, sample: int, most: int) -> Iterator[int]:
-        """Yield where a sample comes among the first samples of ``after(0)``, `most` or more."""
-        return places_in(self.after(0).chunks, sample, range(most))
-
     @abstractmethod
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset at which batches begin to contain samples from after `epoch`."""
@@ -383,14 +379,3 @@ def numbers_of(chunk: Chunk) -> npt.NDArray[np.int64]:
     if isinstance(chunk, RowsOnDemand):
         return chunk.found().numbers
     return np.arange(chunk.start, chunk.stop) if isinstance(chunk, range) else chunk
-
-
-def places_in(chunks: Iterable[Chunk], sample: int, within: range) -> Iterator[int]:
-    """Yield the places of a sample in the chunks that begin `within`, the first at its start."""
-    begin = within.start
-    for chunk in chunks:
-        if begin >= within.stop:
-            return
-        if not isinstance(chunk, RowsOnDemand) or chunk.holds(sample):
-            yield from (begin + np.flatnonzero(numbers_of(chunk) == sample)).tolist()
-        begin += len(chunk)
