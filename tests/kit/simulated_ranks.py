@@ -25,8 +25,7 @@ class SimulatedRanks:
         """Continue as the given rank."""
         group = agreement.RankGroup(self.groups[rank], self.store, rank, self.size)
         self.patch.setattr(agreement, "find_group", lambda: group)
-        self.patch.setattr(agreement, "_ranks", self.ranks[rank])
-        self.patch.setattr(agreement, "_warned", set())
+        self.patch.setattr(agreement, "this_process", self.ranks[rank])
         self.patch.setenv("RANK", str(rank))
         self.patch.setenv("WORLD_SIZE", str(self.size))
 

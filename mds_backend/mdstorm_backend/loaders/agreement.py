@@ -103,9 +103,15 @@ class Ranks:
     ----------
     inherited : object, optional
         The process group that a forked process has inherited and whose store it must not use.
+
+    Attributes
+    ----------
+    shown : set of str
+        The warnings that were shown, without their digits.
     """
 
     def __init__(self, inherited: Any = None) -> None:
+        self.shown: set[str] = set()
         self._inherited = inherited
         self._numbered: Any = lambda: None
         self._number = 0
@@ -142,13 +148,13 @@ class Ranks:
         if group is None:
             return False
         if num_shares > group.size:
-            _warn_once(
+            self.warn_once(
                 f"the rows of {options.dataset.url} are split into {num_shares} shares, but there "
                 f"are {group.size} ranks, so no rank reads the other shares: pass "
                 f'shard_count={group.size}, or cur_shard="auto"'
             )
         if options.leaves_out_rows and not segment.plan.has_equal_batches:
-            _warn_once(
+            self.warn_once(
                 "a predicate or filters leave out rows, so ranks may have different numbers of "
                 "batches, and ranks with more would wait for the others forever: pass the "
                 "conditions as where=, with which all ranks have equal batches, or train within "
@@ -188,7 +194,14 @@ class Ranks:
         for loses_rows, message in differences:
             if loses_rows:
                 raise InvalidArgumentError(message)
-            _warn_once(message)
+            self.warn_once(message)
+
+    def warn_once(self, message: str) -> None:
+        """Warn, unless a message that differs only in its digits has been shown before."""
+        kind = "".join(letter for letter in message if not letter.isdigit())
+        if kind not in self.shown:
+            self.shown.add(kind)
+            warn_user(message)
 
     def _question(
         self, group: RankGroup, segment: Segment, epochs: Epochs, usage: Usage | None
@@ -334,36 +347,28 @@ def warn_of_samples(segment: Segment, batch_size: int | None) -> None:
     if longer and (
         batch_size is None or (samples % batch_size == 0 and segment.options.num_workers < 2)
     ):
-        _warn_once(
+        this_process.warn_once(
             f"some ranks read {samples} samples of {segment.options.dataset.url}, and others one "
             "more, so a plain DataLoader may yield one more batch on some ranks, which would then "
             "wait forever for the other ranks: use a StreamingDataLoader"
         )
 
 
-def _warn_once(message: str) -> None:
-    """Warn, unless a message that differs only in its digits has been shown before."""
-    kind = "".join(letter for letter in message if not letter.isdigit())
-    if kind not in _warned:
-        _warned.add(kind)
-        warn_user(message)
-
-
 def _after_fork() -> None:
-    global _ranks
-    _ranks = Ranks(inherited=_default_group())
+    global this_process
+    this_process = Ranks(inherited=_default_group())
 
 
-_warned: set[str] = set()
-_ranks = Ranks()
+#: The passes of this process. Whoever continues as another process replaces it.
+this_process = Ranks()
 os.register_at_fork(after_in_child=_after_fork)
 
 
 def is_compared(segment: Segment) -> bool:
     """Return whether a pass that begins is to be compared: see `Ranks.begin`."""
-    return _ranks.begin(segment)
+    return this_process.begin(segment)
 
 
 def compare_pass(segment: Segment, epochs: Epochs, usage: Usage | None = None) -> None:
     """Compare a pass with other ranks: see `Ranks.compare`."""
-    _ranks.compare(segment, epochs, usage)
+    this_process.compare(segment, epochs, usage)

@@ -16,8 +16,6 @@ from tests.conftest import SECONDS_PER_TEST
 from tests.kit.programs import free_port
 from tests.kit.readers import continue_as_another_process
 
-from mdstorm_backend.loaders import agreement
-
 PROGRAMS = Path(__file__).parent / "programs"
 #: Directory with a stand-in for torchvision, which Composer imports but whose wheels do not load.
 STAND_IN = str(Path(__file__).parents[2] / "kit" / "stand_in")
@@ -204,9 +202,8 @@ def fork(
 
 
 def _run_in_fork(words: list[str], at: Path, environment: dict[str, str]) -> None:
-    # Earlier tests in this process have used the same datasets, and may have caused warnings.
+    # Earlier tests in this process have used the same datasets.
     continue_as_another_process()
-    agreement._warned.clear()
     sys.stdout = sys.stderr = (at / f"{os.getpid()}.output").open("w", buffering=1)
     warnings.resetwarnings()
     os.environ.update(environment)

@@ -79,7 +79,7 @@ class World(SimulatedRanks):
 
 @pytest.fixture(autouse=True)
 def _no_thread_remains(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(agreement, "_ranks", agreement.Ranks())
+    monkeypatch.setattr(agreement, "this_process", agreement.Ranks())
     yield
     for thread in threading.enumerate():
         if thread.name == "mdstorm-ranks":
@@ -598,10 +598,10 @@ def test_forked_process_does_not_use_its_parents_store(
 ) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     launch(0, 2)
-    assert agreement._ranks.group is not None
+    assert agreement.this_process.group is not None
     child = os.fork()
     if child == 0:
-        os._exit(0 if agreement._ranks.group is None else 1)
+        os._exit(0 if agreement.this_process.group is None else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert len(rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)))
 
