@@ -284,7 +284,7 @@ def _turbo_pixels(
 
     With a `size`, the image may be decoded at a fraction of its size that still covers `size`.
     """
-    turbo = _turbo() if data[:2] == b"\xff\xd8" else None
+    turbo = turbo_module() if data[:2] == b"\xff\xd8" else None
     if turbo is None:
         return None
     try:
@@ -360,6 +360,7 @@ def image_module() -> Any:
 
 
 @lru_cache(maxsize=1)
-def _turbo() -> Any:
+def turbo_module() -> Any:
+    """Return the module `simplejpeg`; None if it is not installed, so that Pillow decodes JPEGs."""
     found = importlib.util.find_spec("simplejpeg")
     return None if found is None else importlib.import_module("simplejpeg")

@@ -51,7 +51,7 @@ def traced_dataset(
     """
     specs = tuple(tf.nest.flatten(signature))
     if tf.executing_eagerly():
-        traced = _traced(build, specs, kind, len(numbers))
+        traced = traced_function(build, specs, kind, len(numbers))
         number = next(_numbers)
         _sources[number] = source
         variant = traced(*(tf.constant(n, tf.int64) for n in (number, *numbers)))
@@ -64,7 +64,26 @@ def traced_dataset(
 
 
 @lru_cache(maxsize=_KINDS_KEPT)
-def _traced(build: Build, specs: tuple[Any, ...], kind: Hashable, count: int) -> Any:
+def traced_function(build: Build, specs: tuple[Any, ...], kind: Hashable, count: int) -> Any:
+    """Return the function that makes datasets of a kind, traced once while it is kept.
+
+    Parameters
+    ----------
+    build : callable
+        Makes the dataset.
+    specs : tuple of TypeSpec
+        The flat elements of the dataset.
+    kind : hashable
+        Anything else that changes what TensorFlow runs.
+    count : int
+        How many other numbers `build` takes.
+
+    Returns
+    -------
+    concrete function
+        Called with the object's number and `count` other numbers, it returns a variant tensor.
+    """
+
     def made(*numbers: Any) -> Any:
         return _variant(build, _find, specs, kind, numbers)
 

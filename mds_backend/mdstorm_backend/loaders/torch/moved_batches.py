@@ -104,7 +104,7 @@ def moved_together(batch: Any, device: torch.device, move: Callable[[Any], Any])
         return move(batch)
     columns = {name: value for name, value in batch.items() if type(value) is torch.Tensor}
     others = {name: value for name, value in batch.items() if name not in columns}
-    copies, _ = _pinned_tensors(columns, lambda tensor: _start_copy(tensor, device))
+    copies, _ = _pinned_tensors(columns, lambda tensor: start_copy(tensor, device))
     return {**batch, **move(others), **copies}
 
 
@@ -171,7 +171,7 @@ def _copied_ahead(
 
 def _start_copies(group: list[NumberedBatch], device: torch.device, stream: Any) -> _Copies:
     batches, memory = _pinned_tensors(
-        [batch for batch, *_ in group], lambda tensor: _start_copy(tensor, device)
+        [batch for batch, *_ in group], lambda tensor: start_copy(tensor, device)
     )
     marks = [(offset, size) for _, offset, size in group]
     return _Copies(deque(batches), marks, memory, stream.record_event())
@@ -210,7 +210,7 @@ def same(value: Any) -> Any:
     return value
 
 
-def _start_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+def start_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Start copying a pinned tensor to a device on the current stream."""
     return tensor.to(device, non_blocking=True)
 
@@ -240,7 +240,7 @@ def _pinned_tensors(
         is_small = _is_plain(tensor) and tensor.nbytes <= _MOST_PACKED
         (small if is_small else large).append(number)
     memory = []
-    together = pack([tensors[number] for number in small], _pinned_memory)
+    together = pack([tensors[number] for number in small], pinned_memory)
     if together.memory is not None:
         memory.append(move(together.memory))
         copies = unpack(together._replace(memory=memory[0]))
@@ -261,12 +261,13 @@ def _pinned(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.pin_memory()
     # `Tensor.pin_memory` would use all of PyTorch's threads, which occupy processors for a while
     # after each copy. Other threads need these processors for reading and decoding.
-    memory = _pinned_memory(tensor.nbytes)
+    memory = pinned_memory(tensor.nbytes)
     memory.numpy()[:] = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
     return memory.view(tensor.dtype).view(tensor.shape)
 
 
-def _pinned_memory(nbytes: int) -> torch.Tensor:
+def pinned_memory(nbytes: int) -> torch.Tensor:
+    """Return bytes in new pinned memory, from which an accelerator copies without waiting."""
     return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
 
 

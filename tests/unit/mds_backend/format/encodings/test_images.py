@@ -20,7 +20,7 @@ from mdstorm_backend.format.encodings.registry import parse_encoding
 @pytest.fixture(params=["pillow", "simplejpeg"])
 def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "pillow":
-        monkeypatch.setattr(decode_images, "_turbo", lambda: None)
+        monkeypatch.setattr(decode_images, "turbo_module", lambda: None)
     else:
         pytest.importorskip("simplejpeg")
     return str(request.param)

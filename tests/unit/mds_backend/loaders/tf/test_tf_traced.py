@@ -20,9 +20,12 @@ ROWS, SHARDS = 100, 10
 WHOLE = list(range(ROWS))
 
 
+def options_of(dataset: Dataset, **options: Any) -> ReaderOptions:
+    return ReaderOptions(dataset, ExactOrder().resolved(), **options)
+
+
 def make(dataset: Dataset, batch_size: int = 30, **options: Any) -> Any:
-    read = ReaderOptions(dataset, ExactOrder().resolved(), **options)
-    return make_tf_dataset(lambda: read, batch_size=batch_size)
+    return make_tf_dataset(lambda: options_of(dataset, **options), batch_size=batch_size)
 
 
 def rows(dataset: Any) -> list[int]:
@@ -31,9 +34,9 @@ def rows(dataset: Any) -> list[int]:
 
 def test_datasets_of_the_same_kind_are_traced_once(numbers: Dataset) -> None:
     assert rows(make(numbers)) == WHOLE
-    before = tf_traced._traced.cache_info().misses
+    before = tf_traced.traced_function.cache_info().misses
     assert [rows(make(numbers, size, num_epochs=2)) for size in (7, 30)] == [WHOLE * 2] * 2
-    assert tf_traced._traced.cache_info().misses == before
+    assert tf_traced.traced_function.cache_info().misses == before
 
 
 def test_datasets_of_different_kinds_return_their_own_batches(
@@ -48,12 +51,15 @@ def test_datasets_of_different_kinds_return_their_own_batches(
 
 @pytest.mark.parametrize("taken", [0, 1, 4])
 def test_dataset_is_freed_after_its_last_reference(numbers: Dataset, taken: int) -> None:
-    dataset = make(numbers)
+    def read() -> ReaderOptions:
+        return options_of(numbers)
+
+    dataset = make_tf_dataset(read, batch_size=30)
     for _ in zip(range(taken), dataset, strict=False):
         pass
     ended = threading.Event()  # set by the thread in which TensorFlow ends the iterator
-    weakref.finalize(dataset._runs(), ended.set)
-    del dataset
+    weakref.finalize(read, ended.set)
+    del dataset, read
     gc.collect()
     assert ended.wait(30)
 
@@ -76,7 +82,7 @@ def test_derived_dataset_or_iterator_keeps_its_dataset_alive(
 ) -> None:
     made = made_of(make(numbers))
     gc.collect()
-    tf_traced._traced.cache_clear()
+    tf_traced.traced_function.cache_clear()
     assert rows(made) == WHOLE
 
 
@@ -96,7 +102,7 @@ def run_eagerly() -> Iterator[None]:
 
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config")
 def test_dataset_is_read_while_functions_run_eagerly(numbers: Dataset, run_eagerly: None) -> None:
-    tf_traced._traced.cache_clear()
+    tf_traced.traced_function.cache_clear()
     dataset = make(numbers)
     gc.collect()
     assert rows(dataset) == WHOLE
@@ -106,7 +112,7 @@ def test_tracing_leaves_no_files(
     numbers: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    tf_traced._traced.cache_clear()
+    tf_traced.traced_function.cache_clear()
     assert rows(make(numbers)) == WHOLE
     with tf.Graph().as_default():
         make(numbers, 7)

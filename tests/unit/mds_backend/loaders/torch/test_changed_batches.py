@@ -87,8 +87,8 @@ class Device:
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     found = Device()
     monkeypatch.setattr(torch, "xpu", found, raising=False)
-    monkeypatch.setattr(moved_batches, "_start_copy", found.start_copy)
-    monkeypatch.setattr(moved_batches, "_pinned_memory", partial(torch.empty, dtype=torch.uint8))
+    monkeypatch.setattr(moved_batches, "start_copy", found.start_copy)
+    monkeypatch.setattr(moved_batches, "pinned_memory", partial(torch.empty, dtype=torch.uint8))
     return found
 
 
