@@ -52,7 +52,6 @@ from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import ImageDecoder, SampleSource, Transform, decoded_names
 
 _logger = logging.getLogger(__name__)
-_warned = False
 #: The loaders of each share that was read without a seed.
 successions: dict[tuple[Any, ...], Succession] = {}
 Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
@@ -254,13 +253,10 @@ def _filtered(
 
 
 def _warn_of_whole_passes(_epochs: Epochs) -> None:
-    """Log a warning, once per process, if there are several processes and each reads all rows.
+    """Log a warning if there are several processes and each reads all rows.
 
     Invalid launcher variables are also logged rather than raised, because no data depends on them.
     """
-    global _warned
-    if _warned:
-        return
     try:
         world = find_world()
     except InvalidArgumentError as error:
@@ -269,7 +265,18 @@ def _warn_of_whole_passes(_epochs: Epochs) -> None:
         if world.size == 1:
             return
         seen = f"this is process {world.rank} of {world.size}, according to {world.source}"
-    _warned = True
+    log_whole_passes(seen)
+
+
+@cache
+def log_whole_passes(seen: str) -> None:
+    """Log once that every process reads all rows.
+
+    Parameters
+    ----------
+    seen : str
+        Why there are several processes.
+    """
     _logger.warning(
         "Every process reads all rows, because cur_shard and shard_count were not passed (%s). "
         'Pass cur_shard="auto" to give each process its share, or cur_shard=0, shard_count=1 if '

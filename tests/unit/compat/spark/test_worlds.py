@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 @pytest.fixture
 def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
     """Return a function that sets a rank's variables, as torchrun does."""
-    monkeypatch.setattr(options, "_warned", False)
+    options.log_whole_passes.cache_clear()
 
     def set_rank(rank: int, size: int) -> None:
         monkeypatch.setenv("RANK", str(rank))
