@@ -416,7 +416,7 @@ def test_loader_with_features_labels_and_weights_yields_tuples(
 
 def test_columns_not_in_features_or_labels_are_not_read(labelled: SparkDatasetConverter) -> None:
     loader = loader_of(labelled, features="a", labels="label")
-    assert loader.dataset._mdstorm.options.output_columns == ("a", "label")
+    assert list(loader.dataset[0]) == ["a", "label"]
 
 
 def test_batch_map_result_is_yielded(labelled: SparkDatasetConverter) -> None:

@@ -14,8 +14,7 @@ from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset, streams_registry
 from mdstorm_backend.datasets.open_streams import open_stream
-from mdstorm_backend.datasets.stream_files import StreamDefaults
-from mdstorm_backend.elastic import StreamWeight
+from mdstorm_backend.datasets.stream_files import StreamDefaults, StreamFiles
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.streaming.base.spanner import Spanner
 from mdstorm_backend.streaming.base.world import World
@@ -39,16 +38,13 @@ def test_invalid_stream_arguments_raise_error(arguments: dict[str, Any], text: s
         Stream(local="a", repeat="2")  # type: ignore[arg-type]
 
 
-def test_derived_stream_weights_are_shown_but_do_not_count_as_arguments(tmp_path: Path) -> None:
-    dataset = write_numbers(tmp_path, 10)
-    stream = Stream(local=str(tmp_path), proportion=0.25)
-    stream._mdstorm.derive(StreamWeight(0.5, 2.0, 20))
+def test_derived_stream_weights_are_shown_but_do_not_count_as_arguments_of_a_copy() -> None:
+    stream, other = (Stream(local=name, proportion=1) for name in "ab")
+    assert Stream.apply_weights([stream, other], [10, 10], 40, 17) == 40
     assert (stream.proportion, stream.repeat, stream.choose) == (0.5, 2.0, 20)
-    shape = stream._mdstorm.shape(*dataset.shard_sizes)
-    assert (shape.proportion, shape.repeat, shape.choose) == (0.25, None, None)
-    assert shape.shard_sizes == dataset.shard_sizes
     copy = pickle.loads(pickle.dumps(stream))  # noqa: S301 - our own bytes
-    assert copy._mdstorm.shape(*dataset.shard_sizes) == shape
+    assert Stream.apply_weights([copy, Stream(local="c", proportion=3)], [10, 10], 40, 17) == 40
+    assert (copy.proportion, copy.repeat, copy.choose) == (0.25, 1.0, 10)
 
 
 def test_weights_are_applied_as_in_mosaicml_streaming() -> None:
@@ -277,7 +273,7 @@ def test_stream_override_that_returns_no_shards_raises_error(remote: str, notes:
 
 class Named(Stream):
     def __init__(self, **arguments: Any) -> None:
-        inner = [*dir(Stream(local="a")._mdstorm), "options", "dataset", "files", "open", "shape"]
+        inner = [*dir(StreamFiles(())), "options", "dataset", "files", "open", "shape"]
         for name in inner:
             if not name.startswith("__") and not hasattr(Stream, name):
                 setattr(self, name, name)
