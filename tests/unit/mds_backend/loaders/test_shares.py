@@ -4,7 +4,7 @@ import pickle
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import copy
 from itertools import islice
 from typing import Any
 
@@ -379,19 +379,6 @@ def test_epoch_advances_with_the_second_batch_or_the_end_of_an_iteration(
     for each in does:
         each(loader)
     assert loader.dataset.next_epoch == epoch
-
-
-@in_either_order
-def test_copy_after_peek_starts_where_the_peek_started(url: str, order: str) -> None:
-    loader = loader_in(order, url, BATCH)
-    peek(loader)
-    copies = [deepcopy(loader), pickle.loads(pickle.dumps(loader))]  # noqa: S301
-    assert rows(copies[1]) == rows(copies[0])
-    rows(islice(loader, 3))
-    again = deepcopy(loader)
-    peek(again)
-    rest = rows(again)
-    assert len(rest) == ROWS - 3 * BATCH
 
 
 @in_either_order
