@@ -688,12 +688,6 @@ def test_iterator_that_began_no_iteration_does_not_replace_a_later_one(numbers: 
     del kept
 
 
-def test_take_of_one_batch_is_a_peek(numbers: Dataset) -> None:
-    dataset, again = made_in("exact", numbers), made_in("exact", numbers)
-    column(dataset.take(1))
-    assert column(dataset) == column(again)
-
-
 def test_epochs_of_dataset_that_reads_ahead_follow_each_other(numbers: Dataset) -> None:
     dataset, again = made_in("exact", numbers), made_in("exact", numbers)
     epochs = [column(again) for _ in range(4)]
