@@ -85,18 +85,9 @@ FEW_SHARDS = 16
 Positions: TypeAlias = slice | npt.NDArray[np.int64]
 #: Shards by number, open or being opened.
 Opened: TypeAlias = dict[int, "Shard | Future[Any]"]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Samples of one shard and the positions in a block that they fill.
-
-    Both are slices, or both are int64 arrays of the same length, or `rows` alone is an array.
-    """
-
-    shard: Shard
-    rows: Positions
-    positions: Positions
+#: Samples of one shard: the shard, their rows in it, and the positions in a block that they fill.
+#: Rows and positions are slices, or int64 arrays of the same length, or only the rows are an array.
+Selection: TypeAlias = tuple[Shard, Positions, Positions]
 
 
 class Located:
@@ -205,10 +196,10 @@ class Located:
                 if found.is_sorted:
                     rows = _as_slice(found.rows[start:stop])
                     filled = slice(position + start, position + stop)
-                    yield Selection(self.opened[owner], rows, filled)
+                    yield self.opened[owner], rows, filled
                 else:
                     chosen = found.places[start:stop]
-                    yield Selection(self.opened[owner], found.rows[chosen], chosen + position)
+                    yield self.opened[owner], found.rows[chosen], chosen + position
             return
         assert isinstance(self.chunk, range)
         low, high = self.chunk.start, self.chunk.stop
@@ -218,7 +209,7 @@ class Located:
             if begin < end:
                 shard.wait_for(end - first)
                 filled = slice(position + begin - low, position + end - low)
-                yield Selection(shard, slice(begin - first, end - first), filled)
+                yield shard, slice(begin - first, end - first), filled
 
     def scattered(self) -> ShardRows | None:
         """Return the rows once they have arrived, by owner in `opened`; None if in stored order."""

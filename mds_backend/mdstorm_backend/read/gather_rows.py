@@ -24,7 +24,7 @@ import numpy.typing as npt
 from mdstorm_backend.base.allocator import keep_freed_memory
 from mdstorm_backend.format import Batch, Schema, Values, num_rows, take_values
 from mdstorm_backend.format.values.batch import concat_stored, concat_values, copy_values
-from mdstorm_backend.read.block import Located, Selection
+from mdstorm_backend.read.block import Located, Positions, Selection
 from mdstorm_backend.read.logical import no_values
 from mdstorm_backend.read.matrices import Matrix, Strip, matrices_of, record_view, strips_of
 from mdstorm_backend.read.record_gather import RecordGatherer
@@ -105,8 +105,8 @@ def gather_columns(
         selections += part.selections(total)
         total += len(part)
     decoded: list[Batch] = []
-    for selection in selections:
-        found = selection.shard.decoded(columns, exact_nulls=exact_nulls)
+    for shard, _, _ in selections:
+        found = shard.decoded(columns, exact_nulls=exact_nulls)
         if found is None:
             return _gather_read(selections, columns, total, exact_nulls=exact_nulls)
         decoded.append(found)
@@ -131,15 +131,14 @@ def _gather_read(
     batches: list[Batch] = []
     order = np.empty(total, np.int64)
     gathered = 0
-    for selection in selections:
-        rows = selection.rows
-        rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+    for shard, chosen, places in selections:
+        rows = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
         found = np.arange(len(rows))
         if not (rows[1:] > rows[:-1]).all():
             # `Shard.read` requires ascending rows without duplicates.
             rows, found = np.unique(rows, return_inverse=True)
-        batches.append(selection.shard.read(rows, columns, exact_nulls=exact_nulls))
-        order[selection.positions] = found.reshape(-1) + gathered
+        batches.append(shard.read(rows, columns, exact_nulls=exact_nulls))
+        order[places] = found.reshape(-1) + gathered
         gathered += len(rows)
     join = _joiner(selections)
     joined = {name: join([batch[name] for batch in batches], name) for name in columns}
@@ -150,7 +149,7 @@ def _gather_read(
 
 def _joiner(selections: Sequence[Selection]) -> Callable[[Sequence[Values], str], Values]:
     """Return a function that joins pieces of a column, whose types may differ after transforms."""
-    made = any(isinstance(selection.shard, MemoryShard) for selection in selections)
+    made = any(isinstance(shard, MemoryShard) for shard, _, _ in selections)
     return concat_values if made else concat_stored
 
 
@@ -167,8 +166,7 @@ def _filled(
     """Copy rows directly to their positions."""
     first = parts[0]
     filled: npt.NDArray[Any] = np.empty((total, *first.shape[1:]), first.dtype)
-    for selection, part in zip(selections, parts, strict=True):
-        rows, places = selection.rows, selection.positions
+    for (_, rows, places), part in zip(selections, parts, strict=True):
         if isinstance(rows, slice):
             filled[places] = part[rows]
         elif isinstance(places, slice):
@@ -185,18 +183,18 @@ def _joined(
 ) -> Values:
     """Copy the rows of each shard, join the copies, and reorder them if needed."""
     copies = [
-        copy_values(part, selection.rows.start, selection.rows.stop)
-        if isinstance(selection.rows, slice)
-        else take_values(part, selection.rows)
-        for selection, part in zip(selections, parts, strict=True)
+        copy_values(part, rows.start, rows.stop)
+        if isinstance(rows, slice)
+        else take_values(part, rows)
+        for (_, rows, _), part in zip(selections, parts, strict=True)
     ]
     joined = _joiner(selections)(copies, name)
-    if all(isinstance(selection.positions, slice) for selection in selections):
+    if all(isinstance(places, slice) for _, _, places in selections):
         return joined
     chosen = np.empty(total, np.int64)
     gathered = 0
-    for selection, copy in zip(selections, copies, strict=True):
-        chosen[selection.positions] = np.arange(gathered, gathered + len(copy))
+    for (_, _, places), copy in zip(selections, copies, strict=True):
+        chosen[places] = np.arange(gathered, gathered + len(copy))
         gathered += len(copy)
     return take_values(joined, chosen)
 
@@ -238,8 +236,8 @@ class Packing:
         if not all(map(self._may_pack, decoded)):
             return None
         found = [
-            self._records(selection, batch)
-            for selection, batch in zip(selections, decoded, strict=True)
+            self._records(shard, rows, batch)
+            for (shard, rows, _), batch in zip(selections, decoded, strict=True)
         ]
         packed = [records for records in found if records is not None]
         if len(packed) < len(found) or len({records.dtype for records in packed}) > 1:
@@ -256,14 +254,13 @@ class Packing:
             for v in values
         )
 
-    def _records(self, selection: Selection, batch: Batch) -> _Records | None:
+    def _records(self, shard: Shard, rows: Positions, batch: Batch) -> _Records | None:
         """Return a shard's records; None until enough rows have been taken to justify packing."""
-        shard = selection.shard
         with self._lock:
             records = self._packed.get(shard)
-            if records is not None or isinstance(selection.rows, slice):
+            if records is not None or isinstance(rows, slice):
                 return records
-            rows_taken = self._rows_taken.get(shard, 0) + len(selection.rows)
+            rows_taken = self._rows_taken.get(shard, 0) + len(rows)
             self._rows_taken[shard] = rows_taken
             if rows_taken > shard.num_samples * _PART:
                 records = self._packed[shard] = _packed(self._columns, batch)

@@ -117,15 +117,15 @@ class RecordGatherer:
         scattered = part.scattered()
         if scattered is None or scattered.is_sorted:
             chosen = list(part.selections(position))
-            for selection in chosen:
-                records, places = _records_of(selection.shard), selection.positions
+            for shard, rows, places in chosen:
+                records = _records_of(shard)
                 assert isinstance(places, slice)
-                if isinstance(selection.rows, slice):
-                    yield records[selection.rows], places
+                if isinstance(rows, slice):
+                    yield records[rows], places
                 elif self._is_whole:
-                    records.take(selection.rows, out=strips[0][1][places], mode="clip")
+                    records.take(rows, out=strips[0][1][places], mode="clip")
                 else:
-                    yield records.take(selection.rows, mode="clip"), places
+                    yield records.take(rows, mode="clip"), places
         else:
             filled, shards = slice(position, position + len(part)), part.opened
             if self._is_whole:
@@ -178,12 +178,12 @@ def _masks(
         valid = np.ones(shape[0], np.bool_)
     if column.element_null_count:
         elements = np.ones((shape[0], math.prod(shape[1:])), np.bool_)
-    for selection in selections:
-        assert isinstance(selection.shard, MDSShard)
-        validity, rows, places = selection.shard.validity, selection.rows, selection.positions
+    for shard, rows, places in selections:
+        assert isinstance(shard, MDSShard)
+        validity = shard.validity
         if valid is not None and name in validity.rows:
             valid[places] = validity.rows[name][rows]
         if elements is not None and name in validity.elements:
-            bits = validity.elements[name].reshape(selection.shard.num_samples, -1)
+            bits = validity.elements[name].reshape(shard.num_samples, -1)
             elements[places] = bits[rows]
     return valid, None if elements is None else elements.reshape(-1)
