@@ -235,52 +235,41 @@ class Epoch:
         order = self.order
         assert order.shuffle_block_size is not None, "resolved() has not been called"
         balanced = order.sampling_method == "balanced"
-        samples = sampling.resample(streams, order.shuffle_seed + (self.epoch if balanced else 0))
+        units, sample_ids = sampling.resample(
+            streams, order.shuffle_seed + (self.epoch if balanced else 0)
+        )
         if not order.shuffle:
-            return partial(_sample_ids, samples, None, None)
-        nodes, total = self.canonical_nodes, samples.num_samples
+            return partial(_looked_up, sample_ids)
+        nodes, total = self.canonical_nodes, int(units.sum())
         if order.shuffle_algo == "naive" or (wanted is not None and len(wanted) == nodes):
             wanted = None
-        left_out = None
+        left_out: Ids | None = None
         if wanted is not None:
             bounds = total * np.arange(nodes + 1) // nodes
             left_out = np.cumsum(np.where(np.isin(np.arange(nodes), wanted), 0, np.diff(bounds)))
         ids = permutation(
             order.shuffle_algo,
-            samples.units,
+            units,
             nodes,
             order.shuffle_seed,
             self.epoch,
             int(order.shuffle_block_size * proportion),
             wanted,
         )
-        return partial(_sample_ids, samples, ids, left_out)
+
+        def shuffled(entries: Ids) -> IntArray:
+            if left_out is not None:
+                entries = entries - left_out[((entries + 1) * nodes - 1) // total]
+            return sample_ids(ids[entries])
+
+        return partial(_looked_up, shuffled)
 
 
-def _sample_ids(
-    samples: sampling.Resampling, order: IntArray | None, left_out: Ids | None, entries: Ids
-) -> Ids:
-    """Return the sample ids of a partition's entries; -1 (padding) stays -1.
-
-    Parameters
-    ----------
-    samples : Resampling
-        Sample ids by big id: see `mdstorm_backend.elastic.sampling`.
-    order : numpy.ndarray or None
-        Big id of each entry; None if big ids and entries are the same.
-    left_out : numpy.ndarray or None
-        For each canonical node, the number of entries up to its end that `order` omits; None if
-        `order` has all entries.
-    entries : numpy.ndarray
-        The entries, in any shape.
-    """
-    padding, places = entries < 0, entries
-    if left_out is not None:
-        nodes = ((entries + 1) * len(left_out) - 1) // samples.num_samples
-        places = np.where(padding, 0, entries - left_out[nodes])
-    ids = places if order is None else order[places]
-    table, first = samples.ids, samples.first_id
-    found = (ids + first if table is None else table[ids]).astype(np.int64, copy=False)
-    if padding.any():
-        found[padding] = -1
+def _looked_up(sample_ids: Callable[[Ids], IntArray], entries: Ids) -> Ids:
+    """Return the sample ids of a partition's entries, in any shape; -1 (padding) stays -1."""
+    padding = entries < 0
+    if not padding.any():
+        return sample_ids(entries).astype(np.int64, copy=False)
+    found = np.full(entries.shape, -1, np.int64)
+    found[~padding] = sample_ids(entries[~padding])
     return found

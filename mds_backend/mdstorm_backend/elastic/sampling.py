@@ -4,14 +4,13 @@ Streams may have weights: `weigh` turns them into sample counts, `samples_per_sh
 these among shards, and `resample` draws the samples.
 
 An epoch that repeats or omits samples has its own numbering: *big ids* from 0 to the size of the
-epoch, shard by shard. `Resampling` maps them to sample ids, in arrays of the smallest dtype that
-holds them.
+epoch, shard by shard. `resample` returns the map from them to sample ids.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -224,31 +223,6 @@ class ShardSample:
     counts: IntArray
 
 
-@dataclass(frozen=True)
-class Resampling:
-    """Map from big ids, which number the samples of an epoch, to sample ids.
-
-    Attributes
-    ----------
-    units : numpy.ndarray
-        Lengths of the runs of big ids that are copies or parts of one shard, which shuffles treat
-        as shards.
-    ids : numpy.ndarray or None
-        Sample id of each big id. None if sample ids are big ids plus `first_id`.
-    first_id : int
-        See `ids`.
-    """
-
-    units: IntArray
-    ids: IntArray | None
-    first_id: int = 0
-
-    @property
-    def num_samples(self) -> int:
-        """Number of samples, one per big id."""
-        return int(self.units.sum())
-
-
 def samples_per_shard(
     sizes: Sequence[int] | IntArray,
     choose: int,
@@ -305,8 +279,10 @@ def samples_per_shard(
     return counts
 
 
-def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
-    """Draw an epoch's samples, and return the map from their big ids to sample ids.
+def resample(
+    samples: Iterable[ShardSample], seed: int
+) -> tuple[IntArray, Callable[[IntArray], IntArray]]:
+    """Draw an epoch's samples.
 
     Parameters
     ----------
@@ -314,12 +290,20 @@ def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
         One per stream, in order.
     seed : int
         Seed for drawing samples from shards that are not taken completely.
+
+    Returns
+    -------
+    units : numpy.ndarray
+        Lengths of the runs of big ids that are copies or parts of one shard, which shuffles treat
+        as shards.
+    sample_ids : callable
+        Returns the sample ids of big ids, in a new array.
     """
     streams = list(samples)
     if all(np.array_equal(stream.sizes, stream.counts) for stream in streams):
         first = streams[0].first_id if streams else 0
         sizes = np.concatenate([np.zeros(0, np.int64), *(stream.sizes for stream in streams)])
-        return Resampling(sizes[sizes > 0], None, first)  # empty shards have no units
+        return sizes[sizes > 0], lambda big: big + first  # empty shards have no units
     total = sum(int(stream.counts.sum()) for stream in streams)
     limit = max(stream.first_id + int(stream.sizes.sum()) for stream in streams)
     ids = np.empty(total, index_dtype(limit))
@@ -339,7 +323,7 @@ def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
                 offset += rest
                 units.append(rest)
             first += size
-    return Resampling(np.array(units, np.int64), ids)
+    return np.array(units, np.int64), lambda big: ids[big]
 
 
 #: Elements to process at a time: few enough to stay in the processor's cache.
