@@ -36,7 +36,7 @@ from mdstorm.selectors import select_row_groups
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.datasets import Filters, choose_rows
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.format import Batch, Schema, holds_decimals
 from mdstorm_backend.loaders import (
     Conditions,
@@ -61,7 +61,7 @@ _FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
 def reader_options(
     arguments: ReaderArguments,
     source: SampleSource,
-    order: ExactOrder | ElasticShare,
+    order: ExactOrder | ElasticOrder,
     *,
     batched: bool = True,
     overlap: int = 0,
@@ -75,7 +75,7 @@ def reader_options(
         The user's arguments.
     source : SampleSource
         The dataset.
-    order : ExactOrder or ElasticShare
+    order : ExactOrder or ElasticOrder
         The order of the dataset's samples.
     batched : bool
         Whether the user's functions take whole batches, as in the batch reader, rather than
@@ -182,9 +182,9 @@ def _check_read(schema: Schema, stored: Schema, names: Iterable[str]) -> None:
 def _cut(
     arguments: ReaderArguments,
     source: SampleSource,
-    order: ExactOrder | ElasticShare,
+    order: ExactOrder | ElasticOrder,
     overlap: int,
-) -> tuple[SampleSource, ExactOrder | ElasticShare]:
+) -> tuple[SampleSource, ExactOrder | ElasticOrder]:
     """Return a view of the rows to read, and the order in which to read them.
 
     `_filtered` has already left out some shards of `source`, but no rows.
@@ -287,7 +287,7 @@ def log_whole_passes(seen: str) -> None:
 
 def sample_order(
     arguments: ReaderArguments, *, is_shared: bool = False
-) -> ExactOrder | ElasticShare:
+) -> ExactOrder | ElasticOrder:
     """Return the sample order, choosing a seed if the user passed none.
 
     Parameters
@@ -315,13 +315,15 @@ def sample_order(
             world.size,
             follows_world=follows_world,
         ).resolved()
-    order = ElasticOrder(
+    return ElasticOrder(
         batch_size=1,  # replaced by the loader's batch size
         shuffle=shuffle_shards or shuffle_rows or window > 0,
         shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
         shuffle_block_size=window if window > 1 else None,
+        world=world,
+        states_batch_size=False,
+        follows_world=follows_world,
     )
-    return ElasticShare(order, world, states_batch_size=False, follows_world=follows_world)
 
 
 @dataclass(frozen=True)

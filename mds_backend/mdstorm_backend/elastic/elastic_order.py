@@ -1,4 +1,4 @@
-"""`ElasticOrder`: the settings of the ``elastic`` order. `Epoch`: one epoch in that order.
+"""`ElasticOrder`: settings of the ``elastic`` order, and a rank in it. `Epoch`: one epoch of it.
 
 The order is a pure function of the streams, its settings, the world and the epoch, and yields the
 same sample ids as MosaicML Streaming. Samples are divided among *canonical nodes*, whose number
@@ -11,24 +11,34 @@ rank's batches.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.checks import check_flag, check_one_of, suggests_fields, warn_user
 from mdstorm_backend.elastic import sampling
+from mdstorm_backend.elastic.epoch_cache import EpochCache
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
-from mdstorm_backend.elastic.sampling import Ids, IntArray, ShardSample, StreamShape
+from mdstorm_backend.elastic.sampling import Ids, IntArray, ShardSample, StreamShape, StreamWeight
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range, permutation
-from mdstorm_backend.order import DEFAULT_SEED, World
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.order import DEFAULT_SEED, Position, World
 
 #: Names of the batching methods.
 BATCHING_METHODS = ("random", "stratified", "per_stream", "device_per_stream")
 
 #: Names of the sampling methods.
 SAMPLING_METHODS = ("balanced", "fixed")
+
+#: Fields of an order that `ElasticOrder.settings` omits. MosaicML Streaming's states have
+#: their own keys for the first two. The other two may change with the world, if the global batch
+#: size stays the same.
+_NOT_IN_SETTINGS = ("shuffle_seed", "num_canonical_nodes", "batch_size", "replication")
 
 _REQUIRED = ("batch_size", "shuffle_seed", "sampling_granularity")
 _CHOICES = {
@@ -42,7 +52,7 @@ _CHOICES = {
 @suggests_fields
 @dataclass(frozen=True)
 class ElasticOrder:
-    """Everything that determines the sample ids of an epoch, except the streams and the world.
+    """The settings of the order, and which part of its samples this process reads.
 
     Attributes
     ----------
@@ -75,6 +85,18 @@ class ElasticOrder:
         Samples in an epoch over the whole world, also as ``"10k"`` or ``"1.5m"``; stored as int.
     replication : int, optional
         Number of consecutive ranks that get the same samples.
+    world : World
+        The world as launched.
+    streams : tuple of StreamShape
+        The streams of the dataset with their weights; empty until the dataset is opened.
+    states_batch_size : bool
+        Whether the user specified the batch size; otherwise the loader's is used.
+    follows_world : bool or None
+        Whether a pass replaces `world` with the world in which it begins: see `share_of`. None, the
+        default, means yes for a `StreamingDataset` unless `world` has several ranks, and no for
+        everything else.
+    cache : EpochCache
+        Computes the next epoch while an epoch is being read. Shared by all plans of the order.
 
     Notes
     -----
@@ -106,6 +128,20 @@ class ElasticOrder:
     sampling_granularity: int = 1
     epoch_size: int | str | None = None
     replication: int | None = None
+    # The fields below are no settings: they describe this process and its data.
+    _: KW_ONLY
+    world: World = field(default_factory=World)
+    streams: tuple[StreamShape, ...] = ()
+    states_batch_size: bool = True
+    follows_world: bool | None = None
+    cache: EpochCache[list[Ids]] = field(default_factory=EpochCache, repr=False, compare=False)
+
+    #: Name of the order in states and messages.
+    name: ClassVar[str] = "elastic"
+    #: The epoch number in states that were saved before the first epoch, as in MosaicML Streaming.
+    before_first_epoch: ClassVar[int] = -1
+    #: Whether a state must match all reader settings even between epochs.
+    is_strict: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_flag("shuffle", self.shuffle)
@@ -143,7 +179,7 @@ class ElasticOrder:
         per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
         return self.num_canonical_nodes or num_nodes * per_node
 
-    def weights(self, streams: Sequence[StreamShape]) -> tuple[sampling.StreamWeight, ...]:
+    def weights(self, streams: Sequence[StreamShape]) -> tuple[StreamWeight, ...]:
         """Return each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""
         size = sampling.parse_epoch_size(self.epoch_size)
         return sampling.weigh(streams, size, self.shuffle_seed)
@@ -153,7 +189,7 @@ class ElasticOrder:
         return sum(weight.choose for weight in self.weights(streams))
 
     def samples(
-        self, streams: Sequence[StreamShape], weights: Sequence[sampling.StreamWeight], epoch: int
+        self, streams: Sequence[StreamShape], weights: Sequence[StreamWeight], epoch: int
     ) -> Iterator[ShardSample]:
         """Yield how many samples each shard contributes to an epoch, stream by stream."""
         vary = self.shuffle and self.sampling_method == "balanced"
@@ -165,6 +201,111 @@ class ElasticOrder:
             )
             yield ShardSample(first_id, sizes, counts)
             first_id += stream.num_samples
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.world.size
+
+    @property
+    def uses_seed(self) -> bool:
+        """Whether the seed affects the order of samples, or which samples an epoch has."""
+        is_part = self.epoch_size is not None or any(one.weighting for one in self.streams)
+        mixes_streams = self.batching_method != "random" and len(self.streams) > 1
+        return self.shuffle or mixes_streams or is_part
+
+    @property
+    def sequence(self) -> str:
+        """A short description, such as ``elastic order, shuffled by py1e, seed 9176``."""
+        if not self.shuffle:
+            return "elastic order, sequential"
+        return f"elastic order, shuffled by {self.shuffle_algo}, seed {self.shuffle_seed}"
+
+    def check_batches_unknown(self, num_workers: int) -> None:
+        """Raise InvalidArgumentError if the order depends on a batch size that was not given."""
+        depends = num_workers > 1 or self.batching_method != "random"
+        if depends and not self.states_batch_size:
+            raise InvalidArgumentError(
+                "the order of samples depends on the batches: please pass `batch_size` to the "
+                "StreamingDataset, the same as to the loader"
+            )
+
+    def rows_of_rank(self, num_rows: int) -> int | None:
+        """Return None: the number of rows is unknown, because ranks may repeat samples."""
+        return None
+
+    def state_keys(self, position: Position) -> dict[str, Any]:
+        """Return the state entries that MosaicML Streaming defines."""
+        nodes = self.world.replicated(self.replication).num_nodes
+        canonical = position.num_canonical_nodes or self.canonical_nodes_for(nodes)
+        return {
+            "num_canonical_nodes": canonical,
+            "shuffle_seed": self.shuffle_seed if position.seed is None else position.seed,
+            "initial_physical_nodes": position.initial_physical_nodes or nodes,
+        }
+
+    def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
+        """Return the settings that MosaicML Streaming's state entries do not cover."""
+        streams = self.streams or (StreamShape(tuple(shard_sizes)),)
+        counts = [weight.choose for weight in self.weights(streams)]
+        names = [name for name in SETTINGS if name not in _NOT_IN_SETTINGS]
+        return {
+            **{name: getattr(self, name) for name in names},
+            "weights": hashlib.sha256(repr(counts).encode()).hexdigest()[:8],
+        }
+
+    @cached_property
+    def num_ranks(self) -> int:
+        """Number of ranks that read different samples."""
+        return self.world.replicated(self.replication).size
+
+    @property
+    def is_share(self) -> bool:
+        """Whether other processes are known to read different rows."""
+        return self.follows_world or self.world_size > 1
+
+    def share_of(self, world: World) -> ElasticOrder:
+        """Return the same order for the rank and size of `world`."""
+        return replace(self, world=world, follows_world=False)
+
+    def contiguous_share(self) -> None:
+        """Return None: a rank's samples are not a contiguous range of rows."""
+
+    def of_streams(
+        self, shapes: Callable[[], tuple[StreamShape, ...]]
+    ) -> tuple[ElasticOrder, tuple[StreamWeight, ...]]:
+        """Return the order with its streams, and the weights of the streams.
+
+        `shapes` opens the streams' data and returns their shapes. An order that already has streams
+        is returned unchanged, with () for the weights.
+        """
+        if self.streams:
+            return self, ()
+        streams = shapes()
+        return replace(self, streams=streams), self.weights(streams)
+
+    def padded(self, batch_size: int) -> ElasticOrder:
+        """Return the order unchanged, since it already repeats samples to fill batches."""
+        return self
+
+    def with_window(self, window: int) -> ElasticOrder:
+        """Return the order, shuffled in blocks of `window` samples; 1 means the default size."""
+        block_size = window if window > 1 else None
+        return replace(self, shuffle=True, shuffle_block_size=block_size)
+
+    def resumed(self, position: Position) -> ElasticOrder:
+        """Return the order with the seed and canonical nodes of `position`, and defaults set.
+
+        It does not share the cache, because the cache keeps it as a key.
+        """
+        keys = self.state_keys(position)
+        canonical, seed = keys["num_canonical_nodes"], keys["shuffle_seed"]
+        order = replace(self, num_canonical_nodes=canonical, shuffle_seed=seed, cache=EpochCache())
+        return order.resolved(self.world.replicated(self.replication).num_nodes)
+
+
+#: The settings of an `ElasticOrder`, and their defaults.
+SETTINGS = {one.name: one.default for one in fields(ElasticOrder) if not one.kw_only}
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mdstorm_backend.base import check_list, check_one_of
 from mdstorm_backend.datasets import check_rows, check_where, open_streams, stream_files
 from mdstorm_backend.datasets.stream import Stream
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.elastic.elastic_order import SETTINGS
 from mdstorm_backend.elastic.sampling import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES
@@ -21,7 +22,7 @@ from mdstorm_backend.read.reader import check_batch_size, check_num_epochs
 _LEAST_AHEAD = 64
 _BATCHES_AHEAD = 8
 #: Arguments that are settings of the elastic order, and their defaults.
-_ORDER_SETTINGS = {f.name: f.default for f in fields(ElasticOrder) if f.name != "batch_size"}
+_ORDER_SETTINGS = {name: value for name, value in SETTINGS.items() if name != "batch_size"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class DatasetSettings(stream_files.StreamDefaults):
     shuffle_block_size: int | None = None
     batching_method: str = "random"
     replication: int | None = None
-    order: ExactOrder | ElasticOrder | ElasticShare | None = None
+    order: ExactOrder | ElasticOrder | None = None
     columns: Sequence[str] | None = None
     num_epochs: int | None = 1
     transform: Transform | None = None
@@ -88,7 +89,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         super().__post_init__()
         self.new_order()
 
-    def new_order(self) -> ExactOrder | ElasticShare:
+    def new_order(self) -> ExactOrder | ElasticOrder:
         """Return the reading order, with a fixed seed and the share of the rows to read.
 
         Unless the order or `world` specifies a share, the share follows the world. Only
@@ -114,13 +115,13 @@ class DatasetSettings(stream_files.StreamDefaults):
             )
         return order.share_of(given_world(self.world))
 
-    def _check_epochs_are_whole(self, order: ExactOrder | ElasticShare) -> None:
+    def _check_epochs_are_whole(self, order: ExactOrder | ElasticOrder) -> None:
         """Raise InvalidArgumentError if an epoch does not consist of all rows in one order.
 
         Rows are chosen of all streams together.
         """
-        is_other = isinstance(order, ElasticShare) and (
-            order.order.batching_method != "random" or order.order.epoch_size is not None
+        is_other = isinstance(order, ElasticOrder) and (
+            order.batching_method != "random" or order.epoch_size is not None
         )
         if is_other or any(each._mdstorm.shape().weighting for each in self.streams):
             raise InvalidArgumentError(
@@ -129,35 +130,34 @@ class DatasetSettings(stream_files.StreamDefaults):
                 "batching_method or with epoch_size: repeat numbers in rows= instead"
             )
 
-    def elastic_order(self) -> ElasticShare:
+    def elastic_order(self) -> ElasticOrder:
         """Return an elastic order with these settings, whose share follows the world."""
         settings = {name: getattr(self, name) for name in _ORDER_SETTINGS}
-        order = ElasticOrder(batch_size=self.batch_size or 1, **settings)
         is_stated = self.batch_size is not None
-        return ElasticShare(order, states_batch_size=is_stated, follows_world=True)
+        return ElasticOrder(
+            self.batch_size or 1, **settings, states_batch_size=is_stated, follows_world=True
+        )
 
-    def _given_order(self, order: object) -> ExactOrder | ElasticShare:
+    def _given_order(self, order: object) -> ExactOrder | ElasticOrder:
         if given := [n for n, value in _ORDER_SETTINGS.items() if getattr(self, n) != value]:
             raise InvalidArgumentError(
                 f"with order=…, {', '.join(given)} would have no effect: pass either order=… or "
                 "these arguments"
             )
-        if isinstance(order, ElasticShare):
-            return order
-        if isinstance(order, ElasticOrder):
-            return ElasticShare(order, follows_world=True)
-        if not isinstance(order, ExactOrder):
+        if not isinstance(order, (ExactOrder, ElasticOrder)):
             raise ArgumentTypeError(
                 f"order must be an ExactOrder or an ElasticOrder, found {order!r}: for example "
                 "order=ExactOrder(shuffle_rows=True)"
             )
+        if order.follows_world is None:
+            order = replace(order, follows_world=order.world_size == 1)
+        if isinstance(order, ElasticOrder):
+            return order
         if weighted := [each for each in self.streams if each._mdstorm.shape().weighting]:
             raise InvalidArgumentError(
                 f"{weighted[0]!r} has a weight, but the exact order reads every sample once: "
                 "omit proportion, repeat and choose, or read in the elastic order"
             )
-        if order.follows_world is None:
-            order = replace(order, follows_world=order.world_size == 1)
         return order.resolved()
 
     @property

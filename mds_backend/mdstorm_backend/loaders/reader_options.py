@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.elastic import ElasticShare
+from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.nulls import NullPolicy
@@ -84,7 +84,7 @@ class ReaderOptions:
     ----------
     dataset : SampleSource
         The dataset to read.
-    order : ExactOrder or ElasticShare
+    order : ExactOrder or ElasticOrder
         The order, with a fixed seed. Its share of the rows may follow the world, and is then
         determined when a pass begins: see `in_world`.
     batch_size : int
@@ -138,7 +138,7 @@ class ReaderOptions:
     """
 
     dataset: SampleSource
-    order: ExactOrder | ElasticShare
+    order: ExactOrder | ElasticOrder
     batch_size: int = 1
     drop_last: bool = False
     num_workers: int = 0
@@ -299,7 +299,7 @@ class ReaderOptions:
 
 def in_order(
     found: Description,
-    order: ExactOrder | ElasticShare,
+    order: ExactOrder | ElasticOrder,
     num_rows: int | None = None,
     further: Iterable[tuple[str, str]] = (),
     is_output: Callable[[str], bool] = lambda name: True,
@@ -310,7 +310,7 @@ def in_order(
     ----------
     found : Description
         Description of the dataset.
-    order : ExactOrder or ElasticShare
+    order : ExactOrder or ElasticOrder
         The order, and the share of this rank.
     num_rows : int, optional
         Number of rows in an epoch over all ranks, if known.
@@ -334,7 +334,7 @@ def describe_data(source: object, *, full: bool) -> Description:
     return Description([repr(getattr(source, "url", source))])
 
 
-def _share(order: ExactOrder | ElasticShare, num_rows: int | None) -> str:
+def _share(order: ExactOrder | ElasticOrder, num_rows: int | None) -> str:
     """Return this rank's share as a string; empty if it reads all rows."""
     if order.follows_world:
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.elastic import ElasticPlan, ElasticShare, StreamShape
+from mdstorm_backend.elastic import ElasticOrder, ElasticPlan, StreamShape
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order import ExactPlan, Plan, Position, RowPlan
@@ -48,9 +48,9 @@ def plan_of(
         "num_parts": max(options.num_workers, 1),
         "start": start,
     }
-    if isinstance(order, ElasticShare):
-        share = replace(order, streams=order.streams or (StreamShape(dataset.shard_sizes),))
-        return ElasticPlan(share, size, url=dataset.url, **of_pass)
+    if isinstance(order, ElasticOrder):
+        order = replace(order, streams=order.streams or (StreamShape(dataset.shard_sizes),))
+        return ElasticPlan(order, size, url=dataset.url, **of_pass)
     if start.seed is not None:
         order = replace(order, seed=start.seed)
     if options.by_shard:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.checks import is_integer
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
@@ -221,7 +221,7 @@ def trace_of_state(
     if of_rank:
         batch_size = number(ours, "batch_size", 1)
     seed, world = number(state, "shuffle_seed"), World(number(ours, "rank") if of_rank else 0, size)
-    order: ExactOrder | ElasticShare
+    order: ExactOrder | ElasticOrder
     if ours.get("order") == ExactOrder.name:
         lanes = lanes_of(ours)
         padded_to = lanes[-1].padded_to if lanes and lanes[-1].size == size else 0
@@ -230,7 +230,7 @@ def trace_of_state(
         nodes = state.get("initial_physical_nodes") or size
         world = replace(world, local_size=1 if size % nodes else size // nodes)
         chosen = {name: value for name, value in settings.items() if name != "weights"}
-        order = ElasticShare(ElasticOrder(batch_size, shuffle_seed=seed, **chosen), world)
+        order = ElasticOrder(batch_size, shuffle_seed=seed, **chosen, world=world)
     options = ReaderOptions(
         dataset,
         order,

@@ -18,7 +18,7 @@ from tests.kit.small_datasets import write_dataset
 from tests.slow.fuzz.mutations import damaged_bytes, damaged_json, header_of, with_header
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import Index, ShardInfo
@@ -31,8 +31,8 @@ from mdstorm_backend.read.late import decode_late
 from mdstorm_backend.read.mds_shard import MDSShard
 
 CODECS = ("zstd", "gz", "bz2", "br", "snappy")
-_ELASTIC = ElasticOrder(batch_size=2, shuffle=True, shuffle_seed=3)
-ORDERS = {"exact": ExactOrder(3, True, True), "elastic": ElasticShare(_ELASTIC, World(0, 2))}
+_ELASTIC = ElasticOrder(batch_size=2, shuffle=True, shuffle_seed=3, world=World(0, 2))
+ORDERS = {"exact": ExactOrder(3, True, True), "elastic": _ELASTIC}
 
 #: Targets that cover every Spark type, and every encoding in the format as MosaicML Streaming
 #: writes it.

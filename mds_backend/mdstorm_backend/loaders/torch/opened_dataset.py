@@ -17,7 +17,7 @@ from mdstorm_backend import loaders
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.datasets import Dataset, choose_rows, describe_place, open_streams
 from mdstorm_backend.display import Description
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare, StreamShape
+from mdstorm_backend.elastic import ElasticOrder, StreamShape
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.epochs import Epochs, Worker
@@ -55,7 +55,7 @@ class OpenedDataset:
     ----------
     settings : DatasetSettings
         The current settings: the arguments, with any changes made since.
-    order : ExactOrder or ElasticShare
+    order : ExactOrder or ElasticOrder
         The order of the samples, and this process's share of them.
     """
 
@@ -165,7 +165,7 @@ class OpenedDataset:
         """The maker of single samples."""
         return SampleMaker(self.options)
 
-    def in_order(self, order: ExactOrder | ElasticShare) -> Self:
+    def in_order(self, order: ExactOrder | ElasticOrder) -> Self:
         """Return a copy that reads in `order` from the beginning, and only that order's share."""
         other = copy(self)
         other.order, other._epochs, other.latest, other.samples = order, Epochs(), None, None
@@ -199,7 +199,7 @@ class OpenedDataset:
             elastic, before = settings.elastic_order(), self.order
             if (settled := self._settled()) is not None:
                 kept = {key: getattr(settled, key) for key in _SETTLED if key != name}
-                elastic = replace(elastic, order=replace(elastic.order, **kept))
+                elastic = replace(elastic, **kept)
                 self.epochs.forget_order()
             follows = bool(before.follows_world)
             self.order = replace(elastic, world=before.world, follows_world=follows)

@@ -17,7 +17,7 @@ from mdstorm_backend.datasets import open_dataset, stream_files
 from mdstorm_backend.datasets.sample_access import Array, Spanner, StoredShard
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.format import MAX_IMAGE_BYTES
 from mdstorm_backend.loaders import Segment
@@ -179,7 +179,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         replication: int | None = None,
         stream_name: str = "stream",
         stream_config: dict[str, Any] | None = None,
-        order: ExactOrder | ElasticOrder | ElasticShare | None = None,
+        order: ExactOrder | ElasticOrder | None = None,
         columns: Sequence[str] | None = None,
         num_epochs: int | None = 1,
         transform: Transform | None = None,

@@ -11,7 +11,7 @@ import pytest
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.datasets.open_streams import JoinedDataset
 from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_url
-from mdstorm_backend.elastic import ElasticOrder, ElasticShare
+from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.order import ExactOrder, World
 from mdstorm_backend.storage import Location
 
@@ -82,10 +82,10 @@ def test_repr_of_a_dataset_shows_rows_shards_bytes_and_columns(folder: Path) -> 
             "exact order, shards and rows shuffled, seed 9176, rank 2 of 3: 13 rows",
         ),
         (
-            ElasticShare(ElasticOrder(2, shuffle=True, shuffle_seed=3), World(1, 2)),
+            ElasticOrder(2, shuffle=True, shuffle_seed=3, world=World(1, 2)),
             "elastic order, shuffled by py1e, seed 3, rank 1 of 2",
         ),
-        (ElasticShare(ElasticOrder(2)), "elastic order, sequential"),
+        (ElasticOrder(2), "elastic order, sequential"),
     ],
 )
 def test_repr_of_a_dataset_shows_order_and_share(order: Any, expected: str, folder: Path) -> None:

@@ -7,15 +7,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend.elastic import ElasticOrder, ElasticPlan, ElasticShare, StreamShape
+from mdstorm_backend.elastic import ElasticOrder, ElasticPlan, StreamShape
 from mdstorm_backend.order import Position, World
 
 
 def plan_of(
     samples: int, dealt: int, batch_size: int, parts: int, *, drop_last: bool
 ) -> ElasticPlan:
-    share = ElasticShare(ElasticOrder(dealt), World(1, 2), (StreamShape((samples,)),))
-    return ElasticPlan(share, batch_size, drop_last=drop_last, num_epochs=2, num_parts=parts)
+    order = ElasticOrder(dealt, world=World(1, 2), streams=(StreamShape((samples,)),))
+    return ElasticPlan(order, batch_size, drop_last=drop_last, num_epochs=2, num_parts=parts)
 
 
 def in_turns(lists: list[list[int]]) -> list[int]:
@@ -71,8 +71,8 @@ def test_each_plan_but_the_last_is_followed_by_the_next_epochs_plan() -> None:
 
 
 def test_ids_after_padding_are_read_on_nodes_that_do_not_fit() -> None:
-    order, position = ElasticOrder(2, num_canonical_nodes=4), Position(initial_physical_nodes=2)
-    share = ElasticShare(order, World(1, 3), (StreamShape((50,)),))
-    plan = ElasticPlan(share, 2, start=position)
+    here = {"world": World(1, 3), "streams": (StreamShape((50,)),)}
+    order = ElasticOrder(2, num_canonical_nodes=4, **here)
+    plan = ElasticPlan(order, 2, start=Position(initial_physical_nodes=2))
     ids = np.concatenate(list(plan.samples().chunks)).tolist()
     assert ids[-4:] == [21, 36, 47, 24]  # dealt to two nodes: padding stands before the last one

@@ -15,7 +15,6 @@ from tests.unit.mds_backend.elastic.examples import patient
 from torch.utils.data import DataLoader, default_collate
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import World
 
@@ -35,9 +34,9 @@ def make(
 ) -> StreamingDataLoader:
     """Make a loader for one rank in a world."""
     num_epochs = options.pop("num_epochs", 1)
-    order = ElasticOrder(batch_size=batch_size, **{**SHUFFLED, **options})
-    share = ElasticShare(order, World(*world))
-    source = StreamingDataset(local=dataset.url, order=share, num_epochs=num_epochs)
+    share = {"world": World(*world), "follows_world": False}
+    order = ElasticOrder(batch_size=batch_size, **{**SHUFFLED, **share, **options})
+    source = StreamingDataset(local=dataset.url, order=order, num_epochs=num_epochs)
     return StreamingDataLoader(source, batch_size, **dict(loader))
 
 

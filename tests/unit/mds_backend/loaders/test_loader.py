@@ -15,7 +15,6 @@ from tests.kit.loaders import Filter, Where, in_either_order, taken, torch_loade
 from tests.kit.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
-from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import Batch
 from mdstorm_backend.loaders import (
@@ -35,9 +34,9 @@ from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.reader import BLOCK_ROWS
 
 ROWS, SHARDS = 20, 10
-ORDERS: dict[str, ExactOrder | ElasticShare] = {
+ORDERS: dict[str, ExactOrder | ElasticOrder] = {
     "exact": ExactOrder(seed=3, shuffle_shards=True, shuffle_rows=True),
-    "elastic": ElasticShare(ElasticOrder(1, shuffle=True), states_batch_size=False),
+    "elastic": ElasticOrder(1, shuffle=True, states_batch_size=False),
 }
 ODD = Filter(lambda number: number % 2 == 1)
 

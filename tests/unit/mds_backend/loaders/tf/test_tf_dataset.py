@@ -22,7 +22,6 @@ from tests.kit.loaders import torch_loader as torch_of
 from tests.kit.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches, tf_pipeline, tf_runs
@@ -311,7 +310,7 @@ def test_share_smaller_than_at_dataset_creation_is_read(tmp_path: Path, launch: 
 BATCH = 8
 ORDERS = {
     "exact": ExactOrder(seed=3, shuffle_shards=True, window=20),
-    "elastic": ElasticShare(ElasticOrder(batch_size=BATCH, shuffle=True, shuffle_seed=3)),
+    "elastic": ElasticOrder(batch_size=BATCH, shuffle=True, shuffle_seed=3),
 }
 with_either_order = pytest.mark.parametrize("order", ORDERS)
 
