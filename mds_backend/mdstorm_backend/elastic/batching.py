@@ -9,19 +9,139 @@ of all streams in sequence; -1 is padding.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import TypeAlias
 
 import numpy as np
 
-from mdstorm_backend.elastic.elastic_order import ElasticOrder, Epoch
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.elastic import sampling
+from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.partitions import Cells, Partition
-from mdstorm_backend.elastic.sampling import CHUNK, Ids, IntArray, StreamShape, as_integer, chunks
+from mdstorm_backend.elastic.sampling import (
+    CHUNK,
+    Ids,
+    IntArray,
+    ShardSample,
+    StreamShape,
+    as_integer,
+    chunks,
+)
+from mdstorm_backend.elastic.shuffles import permutation
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import World, ceil_div
 
 #: The numbers of an epoch's remaining global batches, and the rank's ids in some of them.
 _Batches: TypeAlias = tuple[range, Callable[[Ids], Ids]]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Everything that determines one rank's sample ids in an epoch.
+
+    Attributes
+    ----------
+    order : ElasticOrder
+        The order, with canonical nodes and block size resolved.
+    streams : tuple of ShardSample
+        The part of the epoch that each stream contributes.
+    proportions : tuple of float
+        Each stream's fraction of the epoch.
+    world : World
+        The rank, and the nodes and ranks among which the epoch is divided.
+    epoch : int
+        Number of the epoch.
+    sample_in_epoch : int
+        Samples in the epoch that the whole world has already read.
+    initial_physical_nodes : int or None
+        The number of nodes at the start of the epoch.
+    """
+
+    order: ElasticOrder
+    streams: tuple[ShardSample, ...]
+    proportions: tuple[float, ...]
+    world: World
+    epoch: int
+    sample_in_epoch: int
+    initial_physical_nodes: int | None
+
+    @property
+    def canonical_nodes(self) -> int:
+        """Number of canonical nodes."""
+        assert self.order.num_canonical_nodes is not None, "resolved() has not been called"
+        return self.order.num_canonical_nodes
+
+    @property
+    def global_batch_size(self) -> int:
+        """Number of samples in a global batch, which has one batch from every rank."""
+        return self.world.size * self.order.batch_size
+
+    @property
+    def first_batch(self) -> int:
+        """First global batch that was not read completely; some batching methods resume there."""
+        first, rest = divmod(self.sample_in_epoch, self.global_batch_size)
+        if rest:
+            warn_user(
+                f"{self.sample_in_epoch} samples are not a multiple of the global batch size "
+                f"{self.global_batch_size}: with batching_method={self.order.batching_method!r} "
+                f"the last {rest} samples are read again"
+            )
+        return first
+
+    def ids(
+        self,
+        streams: Sequence[ShardSample],
+        proportion: float = 1,
+        wanted: list[int] | None = None,
+    ) -> Callable[[Ids], Ids]:
+        """Draw and shuffle samples from some streams; return a map from entries to sample ids.
+
+        The entries are those of a partition; -1 (padding) stays -1. The shuffle block size is
+        multiplied by `proportion`. If `wanted` lists canonical nodes, only their entries can be
+        looked up.
+        """
+        order = self.order
+        assert order.shuffle_block_size is not None, "resolved() has not been called"
+        balanced = order.sampling_method == "balanced"
+        units, sample_ids = sampling.resample(
+            streams, order.shuffle_seed + (self.epoch if balanced else 0)
+        )
+        if not order.shuffle:
+            return partial(_looked_up, sample_ids)
+        nodes, total = self.canonical_nodes, int(units.sum())
+        if order.shuffle_algo == "naive" or (wanted is not None and len(wanted) == nodes):
+            wanted = None
+        left_out: Ids | None = None
+        if wanted is not None:
+            bounds = total * np.arange(nodes + 1) // nodes
+            left_out = np.cumsum(np.where(np.isin(np.arange(nodes), wanted), 0, np.diff(bounds)))
+        ids = permutation(
+            order.shuffle_algo,
+            units,
+            nodes,
+            order.shuffle_seed,
+            self.epoch,
+            int(order.shuffle_block_size * proportion),
+            wanted,
+        )
+
+        def shuffled(entries: Ids) -> IntArray:
+            if left_out is not None:
+                entries = entries - left_out[((entries + 1) * nodes - 1) // total]
+            return sample_ids(ids[entries])
+
+        return partial(_looked_up, shuffled)
+
+
+def _looked_up(sample_ids: Callable[[Ids], IntArray], entries: Ids) -> Ids:
+    """Return the sample ids of a partition's entries, in any shape; -1 (padding) stays -1."""
+    padding = entries < 0
+    if not padding.any():
+        return sample_ids(entries).astype(np.int64, copy=False)
+    found = np.full(entries.shape, -1, np.int64)
+    found[~padding] = sample_ids(entries[~padding])
+    return found
 
 
 def rank_work(

@@ -1,12 +1,9 @@
-"""`ElasticOrder`: settings of the ``elastic`` order, and a rank in it. `Epoch`: one epoch of it.
+"""`ElasticOrder`: settings of the ``elastic`` order, and a rank in it.
 
 The order is a pure function of the streams, its settings, the world and the epoch, and yields the
 same sample ids as MosaicML Streaming. Samples are divided among *canonical nodes*, whose number
 stays the same when the world changes. Therefore an interrupted epoch can continue in a different
 world with the same global batches, as long as the global batch size also stays the same.
-
-`Epoch` brings together everything that determines the ids in one epoch; `batching` turns it into a
-rank's batches.
 """
 
 from __future__ import annotations
@@ -14,18 +11,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.checks import check_flag, check_one_of, suggests_fields, warn_user
+from mdstorm_backend.base.checks import check_flag, check_one_of, suggests_fields
 from mdstorm_backend.elastic import sampling
 from mdstorm_backend.elastic.epoch_cache import EpochCache
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
-from mdstorm_backend.elastic.sampling import Ids, IntArray, ShardSample, StreamShape, StreamWeight
-from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range, permutation
+from mdstorm_backend.elastic.sampling import Ids, ShardSample, StreamShape, StreamWeight
+from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import DEFAULT_SEED, Position, World
 
@@ -306,111 +302,3 @@ class ElasticOrder:
 
 #: The settings of an `ElasticOrder`, and their defaults.
 SETTINGS = {one.name: one.default for one in fields(ElasticOrder) if not one.kw_only}
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """Everything that determines one rank's sample ids in an epoch.
-
-    Attributes
-    ----------
-    order : ElasticOrder
-        The order, with canonical nodes and block size resolved.
-    streams : tuple of ShardSample
-        The part of the epoch that each stream contributes.
-    proportions : tuple of float
-        Each stream's fraction of the epoch.
-    world : World
-        The rank, and the nodes and ranks among which the epoch is divided.
-    epoch : int
-        Number of the epoch.
-    sample_in_epoch : int
-        Samples in the epoch that the whole world has already read.
-    initial_physical_nodes : int or None
-        The number of nodes at the start of the epoch.
-    """
-
-    order: ElasticOrder
-    streams: tuple[ShardSample, ...]
-    proportions: tuple[float, ...]
-    world: World
-    epoch: int
-    sample_in_epoch: int
-    initial_physical_nodes: int | None
-
-    @property
-    def canonical_nodes(self) -> int:
-        """Number of canonical nodes."""
-        assert self.order.num_canonical_nodes is not None, "resolved() has not been called"
-        return self.order.num_canonical_nodes
-
-    @property
-    def global_batch_size(self) -> int:
-        """Number of samples in a global batch, which has one batch from every rank."""
-        return self.world.size * self.order.batch_size
-
-    @property
-    def first_batch(self) -> int:
-        """First global batch that was not read completely; some batching methods resume there."""
-        first, rest = divmod(self.sample_in_epoch, self.global_batch_size)
-        if rest:
-            warn_user(
-                f"{self.sample_in_epoch} samples are not a multiple of the global batch size "
-                f"{self.global_batch_size}: with batching_method={self.order.batching_method!r} "
-                f"the last {rest} samples are read again"
-            )
-        return first
-
-    def ids(
-        self,
-        streams: Sequence[ShardSample],
-        proportion: float = 1,
-        wanted: list[int] | None = None,
-    ) -> Callable[[Ids], Ids]:
-        """Draw and shuffle samples from some streams; return a map from entries to sample ids.
-
-        The entries are those of a partition; -1 (padding) stays -1. The shuffle block size is
-        multiplied by `proportion`. If `wanted` lists canonical nodes, only their entries can be
-        looked up.
-        """
-        order = self.order
-        assert order.shuffle_block_size is not None, "resolved() has not been called"
-        balanced = order.sampling_method == "balanced"
-        units, sample_ids = sampling.resample(
-            streams, order.shuffle_seed + (self.epoch if balanced else 0)
-        )
-        if not order.shuffle:
-            return partial(_looked_up, sample_ids)
-        nodes, total = self.canonical_nodes, int(units.sum())
-        if order.shuffle_algo == "naive" or (wanted is not None and len(wanted) == nodes):
-            wanted = None
-        left_out: Ids | None = None
-        if wanted is not None:
-            bounds = total * np.arange(nodes + 1) // nodes
-            left_out = np.cumsum(np.where(np.isin(np.arange(nodes), wanted), 0, np.diff(bounds)))
-        ids = permutation(
-            order.shuffle_algo,
-            units,
-            nodes,
-            order.shuffle_seed,
-            self.epoch,
-            int(order.shuffle_block_size * proportion),
-            wanted,
-        )
-
-        def shuffled(entries: Ids) -> IntArray:
-            if left_out is not None:
-                entries = entries - left_out[((entries + 1) * nodes - 1) // total]
-            return sample_ids(ids[entries])
-
-        return partial(_looked_up, shuffled)
-
-
-def _looked_up(sample_ids: Callable[[Ids], IntArray], entries: Ids) -> Ids:
-    """Return the sample ids of a partition's entries, in any shape; -1 (padding) stays -1."""
-    padding = entries < 0
-    if not padding.any():
-        return sample_ids(entries).astype(np.int64, copy=False)
-    found = np.full(entries.shape, -1, np.int64)
-    found[~padding] = sample_ids(entries[~padding])
-    return found
