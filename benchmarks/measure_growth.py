@@ -67,9 +67,10 @@ def exact(ranks: int, rows: int, shards: int) -> None:
 
 def elastic(ranks: int, rows: int, shards: int, *, shuffle: bool = True) -> None:
     """Compute the last rank's elastic order, which requires the random numbers of all nodes."""
-    order = ElasticOrder(BATCH_SIZE, shuffle=shuffle)
     world = World(ranks - 1, ranks, RANKS_PER_HOST)
-    rank_work(order, [StreamShape((rows // shards,) * shards)], world, epoch=1)
+    streams = (StreamShape((rows // shards,) * shards),)
+    order = ElasticOrder(BATCH_SIZE, shuffle=shuffle, world=world, streams=streams)
+    rank_work(order, epoch=1)
 
 
 def fits(case: str, ranks: int, rows: int, shards: int) -> bool:

@@ -49,12 +49,13 @@ def measure(samples: int, shard_size: int, settings: dict[str, Any]) -> None:
     world = World(*settings.pop("world"))
     num_streams = settings.pop("streams", 1)
     shards = samples // shard_size // num_streams
-    streams = [StreamShape((shard_size,) * shards) for _ in range(num_streams)]
+    streams = tuple(StreamShape((shard_size,) * shards) for _ in range(num_streams))
     part = settings.pop("part", None)
     size = int(samples * part) if part else None
-    order = ElasticOrder(BATCH_SIZE, **{"shuffle": True, "epoch_size": size, **settings})
+    settings = {"shuffle": True, "epoch_size": size, **settings}
+    order = ElasticOrder(BATCH_SIZE, **settings, world=world, streams=streams)
     start, used = time.perf_counter(), time.process_time()
-    work = rank_work(order, streams, world, epoch=1, num_workers=2)
+    work = rank_work(order, epoch=1, num_workers=2)
     seconds, cpu = time.perf_counter() - start, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": peak, "ids": work.size}))

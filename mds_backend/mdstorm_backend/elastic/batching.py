@@ -24,7 +24,6 @@ from mdstorm_backend.elastic.sampling import (
     Ids,
     IntArray,
     ShardSample,
-    StreamShape,
     as_integer,
     chunks,
 )
@@ -46,8 +45,6 @@ class Epoch:
         The order, with canonical nodes and block size resolved.
     streams : tuple of ShardSample
         The part of the epoch that each stream contributes.
-    proportions : tuple of float
-        Each stream's fraction of the epoch.
     world : World
         The rank, and the nodes and ranks among which the epoch is divided.
     epoch : int
@@ -60,7 +57,6 @@ class Epoch:
 
     order: ElasticOrder
     streams: tuple[ShardSample, ...]
-    proportions: tuple[float, ...]
     world: World
     epoch: int
     sample_in_epoch: int
@@ -146,8 +142,6 @@ def _looked_up(sample_ids: Callable[[Ids], IntArray], entries: Ids) -> Ids:
 
 def rank_work(
     order: ElasticOrder,
-    streams: Sequence[StreamShape],
-    world: World,
     epoch: int,
     sample_in_epoch: int = 0,
     initial_physical_nodes: int | None = None,
@@ -158,11 +152,7 @@ def rank_work(
     Parameters
     ----------
     order : ElasticOrder
-        The settings of the order.
-    streams : sequence of StreamShape
-        The streams, whose samples are numbered in sequence.
-    world : World
-        The world as launched; the order's `replication` is applied here.
+        The order, with this process's world and at least one stream.
     epoch : int
         Number of the epoch, starting at 0.
     sample_in_epoch : int
@@ -183,15 +173,13 @@ def rank_work(
     InvalidArgumentError
         If the streams, the world or the state are incompatible with the order.
     """
-    world = world.replicated(order.replication)
+    world = order.world.replicated(order.replication)
     order = order.resolved(world.num_nodes)
-    weights = order.weights(streams)
     if initial_physical_nodes is not None:
         as_integer("initial_physical_nodes", initial_physical_nodes, 1)
     rest = Epoch(
         order=order,
-        streams=tuple(order.samples(streams, weights, epoch)),
-        proportions=tuple(weight.proportion for weight in weights),
+        streams=tuple(order.samples(epoch)),
         world=world,
         epoch=as_integer("epoch", epoch, 0),
         sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
@@ -252,7 +240,8 @@ def _per_stream(epoch: Epoch) -> _Batches:
 
 def _stratified(epoch: Epoch) -> _Batches:
     """Give all global batches the same number of samples from each stream."""
-    shares, ranks = _shares(epoch.proportions, epoch.global_batch_size), epoch.world.local_size
+    proportions = [stream.proportion for stream in epoch.streams]
+    shares, ranks = _shares(proportions, epoch.global_batch_size), epoch.world.local_size
     rank, batch_size = epoch.world.rank, epoch.order.batch_size
     of_streams = _ids_per_stream(epoch, [None] * len(epoch.streams))
     sizes = [int(stream.counts.sum()) for stream in epoch.streams]
@@ -336,8 +325,8 @@ def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
 
 
 def _ids_per_stream(epoch: Epoch, wanted: Sequence[list[int] | None]) -> list[Callable[[Ids], Ids]]:
-    of_streams = zip(epoch.streams, epoch.proportions, wanted, strict=True)
-    return [epoch.ids([stream], proportion, nodes) for stream, proportion, nodes in of_streams]
+    of_streams = zip(epoch.streams, wanted, strict=True)
+    return [epoch.ids([stream], stream.proportion, nodes) for stream, nodes in of_streams]
 
 
 def _shares(proportions: Sequence[float], global_batch_size: int) -> list[int]:

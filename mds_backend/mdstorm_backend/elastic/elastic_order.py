@@ -180,22 +180,21 @@ class ElasticOrder:
         size = sampling.parse_epoch_size(self.epoch_size)
         return sampling.weigh(streams, size, self.shuffle_seed)
 
-    def num_samples(self, streams: Sequence[StreamShape]) -> int:
-        """Return the number of samples in an epoch over all ranks, not counting padding."""
-        return sum(weight.choose for weight in self.weights(streams))
+    @property
+    def num_samples(self) -> int:
+        """Number of samples in an epoch over all ranks, not counting padding."""
+        return sum(weight.choose for weight in self.weights(self.streams))
 
-    def samples(
-        self, streams: Sequence[StreamShape], weights: Sequence[StreamWeight], epoch: int
-    ) -> Iterator[ShardSample]:
+    def samples(self, epoch: int) -> Iterator[ShardSample]:
         """Yield how many samples each shard contributes to an epoch, stream by stream."""
         vary = self.shuffle and self.sampling_method == "balanced"
         first_id = 0
-        for stream, weight in zip(streams, weights, strict=True):
+        for stream, weight in zip(self.streams, self.weights(self.streams), strict=True):
             sizes = np.array(stream.shard_sizes, np.int64)
             counts = sampling.samples_per_shard(
                 sizes, weight.choose, self.sampling_granularity, self.shuffle_seed, epoch, vary
             )
-            yield ShardSample(first_id, sizes, counts)
+            yield ShardSample(weight.proportion, first_id, sizes, counts)
             first_id += stream.num_samples
 
     @property

@@ -50,7 +50,7 @@ class ElasticPlan(Plan):
     @property
     def num_samples(self) -> int:
         """Number of samples in an epoch of all ranks together, not counting padding."""
-        return self.order.num_samples(self.order.streams)
+        return self.order.num_samples
 
     @property
     def _batch_size_of_order(self) -> int:
@@ -88,15 +88,8 @@ class ElasticPlan(Plan):
 
     def _deal_arguments(self, position: Position) -> tuple[Any, ...]:
         order = replace(self.order.resumed(position), batch_size=self._batch_size_of_order)
-        return (
-            order,
-            order.streams,
-            order.world,
-            position.epoch,
-            position.consumed,
-            position.initial_physical_nodes,
-            self.num_parts,
-        )
+        nodes = position.initial_physical_nodes
+        return order, position.epoch, position.consumed, nodes, self.num_parts
 
     @cached_property
     def begin(self) -> Position:

@@ -208,16 +208,19 @@ def _relative(
 
 @dataclass(frozen=True)
 class ShardSample:
-    """How many samples an epoch takes from each of several consecutive shards.
+    """How many samples an epoch takes from each shard of a stream.
 
     Attributes
     ----------
+    proportion : float
+        Fraction of the samples of the epoch.
     first_id : int
         Sample id of the first sample of the first shard.
     sizes, counts : numpy.ndarray
         Samples of each shard, and how many of them an epoch takes.
     """
 
+    proportion: float
     first_id: int
     sizes: IntArray
     counts: IntArray

@@ -22,7 +22,9 @@ def world_work(
     order: ElasticOrder, streams: Sequence[StreamShape], world: World, *place: Any, **named: Any
 ) -> npt.NDArray[np.int64]:
     """Return all ranks' samples with shape (nodes, ranks, workers, batches, batch size)."""
-    world, order = world.replicated(order.replication), replace(order, replication=None)
+    world = world.replicated(order.replication)
+    order = replace(order, replication=None, streams=tuple(streams))
     ranks = (World(rank, world.size, world.local_size) for rank in range(world.size))
-    work = np.stack([rank_work(order, streams, rank, *place, **named) for rank in ranks])
+    of_ranks = (replace(order, world=rank) for rank in ranks)
+    work = np.stack([rank_work(one, *place, **named) for one in of_ranks])
     return work.reshape(world.num_nodes, world.local_size, *work.shape[1:])

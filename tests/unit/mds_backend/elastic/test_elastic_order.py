@@ -81,7 +81,7 @@ orders = st.builds(
     sampling_granularity=st.integers(1, 5),
     epoch_size=st.sampled_from([None, 100, "0.2k"]),
 )
-STREAMS = [StreamShape((40, 30, 20)), StreamShape((60, 50))]
+STREAMS = (StreamShape((40, 30, 20)), StreamShape((60, 50)))
 
 
 def some_work(*arguments: Any, order: ElasticOrder, **named: Any) -> Any:
@@ -152,15 +152,15 @@ def test_completed_epoch_leaves_no_batches_on_any_rank(
     work = some_work(STREAMS, world, 0, order=order)
     seen = int((work[0, 0] >= 0).sum()) * world.size  # as counted by a loader on the first rank
     for rank in range(world.size):
-        at = World(rank, world.size, ranks)
-        assert rank_work(order, STREAMS, at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
+        at = replace(order, streams=STREAMS, world=World(rank, world.size, ranks))
+        assert rank_work(at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
 
 
 def test_replicated_ranks_read_the_same_samples() -> None:
-    order = ElasticOrder(2, replication=2)
-    works = [rank_work(order, STREAMS, World(rank, 4, 4), 0).tolist() for rank in range(4)]
+    order = ElasticOrder(2, replication=2, streams=STREAMS)
+    works = [rank_work(replace(order, world=World(r, 4, 4)), 0).tolist() for r in range(4)]
     assert works[0] == works[1] != works[2] == works[3]
-    alone = rank_work(replace(order, replication=None), STREAMS, World(0, 2, 2), 0)
+    alone = rank_work(replace(order, replication=None, world=World(0, 2, 2)), 0)
     assert works[0] == alone.tolist()
 
 
@@ -228,9 +228,10 @@ def test_invalid_arguments_raise_error_in_the_constructor(
 def test_streams_and_worlds_unsupported_by_batching_method_raise_error(
     method: str, batch_size: int, nodes: int, shuffles: bool, message: str
 ) -> None:
-    order = ElasticOrder(batch_size, shuffles, "py1br", 0, 2, "orig", 2, method)
+    here = {"streams": STREAMS, "world": World(0, nodes)}
+    order = ElasticOrder(batch_size, shuffles, "py1br", 0, 2, "orig", 2, method, **here)
     with pytest.raises(InvalidArgumentError, match=message):
-        rank_work(order, STREAMS, World(0, nodes), 0)
+        rank_work(order, 0)
 
 
 @pytest.mark.parametrize(
@@ -241,11 +242,11 @@ def test_streams_and_worlds_unsupported_by_batching_method_raise_error(
 def test_invalid_position_or_node_or_worker_count_raises_error(arguments: dict[str, int]) -> None:
     (name,) = arguments
     with pytest.raises(InvalidArgumentError, match=f"{name} must be at least"):
-        rank_work(ElasticOrder(2), STREAMS, World(), **{"epoch": 0, **arguments})
+        rank_work(ElasticOrder(2, streams=STREAMS), **{"epoch": 0, **arguments})
 
 
 def test_resuming_within_a_per_stream_batch_warns_about_repeated_samples() -> None:
-    order = ElasticOrder(5, batching_method="per_stream")
+    order = ElasticOrder(5, batching_method="per_stream", streams=STREAMS)
     with pytest.warns(UserWarning, match="the last 2 samples are read again"):
-        rest = rank_work(order, STREAMS, World(), 0, sample_in_epoch=7)
-    assert np.array_equal(rest, rank_work(order, STREAMS, World(), 0, sample_in_epoch=5))
+        rest = rank_work(order, 0, sample_in_epoch=7)
+    assert np.array_equal(rest, rank_work(order, 0, sample_in_epoch=5))
