@@ -124,7 +124,7 @@ class ElasticOrder:
     sampling_granularity: int = 1
     epoch_size: int | str | None = None
     replication: int | None = None
-    # The fields below are no settings: they describe this process and its data.
+    # The fields below are not settings: they describe this process and its data.
     _: KW_ONLY
     world: World = field(default_factory=World)
     streams: tuple[StreamShape, ...] = ()
