@@ -11,8 +11,15 @@ from typing import Any
 import pytest
 from tests.kit.loaders import Launch, dataset_in, in_either_order, loader_in, rows
 
-from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend import (
+    ElasticOrder,
+    ExactOrder,
+    StreamingDataLoader,
+    StreamingDataset,
+    open_dataset,
+)
 from mdstorm_backend.loaders import Consumer, agreement
+from mdstorm_backend.order import World
 
 ROWS, SHARDS = 1_000, 13
 BATCH = 20
@@ -49,13 +56,27 @@ def test_dataset_batches_are_the_ranks_share_if_the_order_follows_the_world(
 
 @pytest.mark.parametrize(
     ("order", "share"),
-    [(ExactOrder(follows_world=False), ROWS), (ExactOrder(world_size=4), ROWS // 4)],
+    [
+        (ExactOrder(follows_world=False), ROWS),
+        (ExactOrder(world_size=4), ROWS // 4),
+        (ElasticOrder(BATCH, follows_world=False), ROWS),
+        (ElasticOrder(BATCH, world=World(0, 4)), ROWS // 4),
+    ],
 )
 def test_explicit_order_ignores_the_launcher(
-    url: str, launch: Launch, order: ExactOrder, share: int
+    url: str, launch: Launch, order: ExactOrder | ElasticOrder, share: int
 ) -> None:
     launch(1, 2)
     assert len(StreamingDataset(local=url, order=order)) == share
+
+
+@pytest.mark.parametrize("order", [ExactOrder(), ElasticOrder(BATCH)])
+def test_order_without_a_share_follows_the_launcher(
+    url: str, launch: Launch, order: ExactOrder | ElasticOrder
+) -> None:
+    dataset = StreamingDataset(local=url, order=order)
+    launch(1, 2)
+    assert len(dataset) == ROWS // 2
 
 
 @in_either_order
