@@ -50,14 +50,14 @@ unexport PYTHONDONTWRITEBYTECODE
 	test-engine test-loaders test-converter test-peers test-spark test-connect test-refusing \
 	test-lowest test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
-# Four jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
-# longest begin first, so that no core is idle at the end.
-side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# Five jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
+# longest begin first, and last those that wait for no JVM, so that no core is idle at the end.
+side_by_side = $(MAKE) --jobs=5 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
-PARTS := lint test-compat test-peers test-loaders test-engine test-converter test-lowest test-spark \
-	test-connect
+PARTS := lint test-compat test-loaders test-converter test-spark test-connect test-engine test-lowest \
+	test-peers
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
 LOWEST_TESTS := $(addprefix tests/unit/compat/,pytorch reader tf spark/test_types.py) \
@@ -166,19 +166,19 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
-# The tests on the newest versions, in six parts: the engine, and its loaders; Petastorm's API, and its
-# converter; the tests that use a Spark session; the migration, recorded programs, the packages, two
-# hosts.
+# The tests on the newest versions, in six parts: the engine, and its loaders; Petastorm's API; its
+# converter, recorded values and states, laws; the tests that use a Spark session; and what imports
+# neither PyTorch nor TensorFlow: the migration, recorded comparisons, the packages, two hosts.
 test-dev: test-engine test-loaders test-compat test-converter test-spark test-peers
 test-engine: TESTS := slow/fuzz slow/kills unit/mds_backend
 test-engine: LEFT_OUT := --ignore=tests/unit/mds_backend/loaders
 test-loaders: TESTS := unit/mds_backend/loaders
 test-compat: TESTS := contract/conformance edge unit/compat
 test-compat: LEFT_OUT := --ignore=tests/unit/compat/spark
-test-converter: TESTS := unit/compat/spark
+test-converter: TESTS := contract law unit/compat/spark
+test-converter: LEFT_OUT := --ignore=tests/contract/compare --ignore=tests/contract/conformance
 test-spark: TESTS := contract edge unit
-test-peers: TESTS := contract law packaging slow/cluster unit/migrate
-test-peers: LEFT_OUT := --ignore=tests/contract/conformance
+test-peers: TESTS := contract/compare packaging slow/cluster unit/migrate
 test-spark: KIND := spark_session
 test-engine test-loaders test-compat test-converter test-peers: KIND := not spark_session
 test-engine test-loaders test-compat test-converter test-spark test-peers: java $(DEV)/.complete \
