@@ -118,7 +118,8 @@ def concat_stored(parts: Sequence[Values], name: str = "") -> Values:
     filled = [part for part in parts if len(part)] or list(parts[:1])
     types = [None if isinstance(part, np.ndarray) else part.type for part in filled]
     lists = [type_ is not None and pa.types.is_list(type_) for type_ in types]
-    if not any(lists) or (all(lists) and len(set(types)) == 1):
+    # Types with other names for the elements are equal, but have different hashes.
+    if not any(lists) or all(type_ == types[0] for type_ in types):
         return concat_values(filled, name)
     rows = [
         row

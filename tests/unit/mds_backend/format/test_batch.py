@@ -13,7 +13,7 @@ from tests.kit.strategies import decimals
 from mdstorm_backend.errors import InvalidArgumentError, TransformError
 from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.values.arrow_types import decimals_to_floats
-from mdstorm_backend.format.values.batch import Values, as_arrow, concat_values
+from mdstorm_backend.format.values.batch import Values, as_arrow, concat_stored, concat_values
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,14 @@ def test_column_parts_of_two_types_are_joined_in_a_common_type(
         assert (found.dtype.type, repr(found.tolist())) == (type_, joined)
     else:
         assert (found.type, repr(found.to_pylist())) == (type_, joined)
+
+
+@pytest.mark.parametrize("name", ["item", "element", "array"])
+def test_stored_lists_with_other_names_for_elements_are_joined_as_lists(name: str) -> None:
+    other = pa.array([[], [2, 3]], pa.list_(pa.field(name, pa.int64())))
+    found = concat_stored([pa.array([[1]]), other])
+    assert isinstance(found, pa.ListArray)
+    assert found.to_pylist() == [[1], [], [2, 3]]
 
 
 def test_joined_decimals_keep_all_digits() -> None:
