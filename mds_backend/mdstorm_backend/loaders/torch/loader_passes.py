@@ -31,7 +31,8 @@ from mdstorm_backend.loaders import (
     converted,
 )
 from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_tensors
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.loaders.torch.collation import collate_samples
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, makes_samples
 from mdstorm_backend.order import Position
 
 #: Returns the number of samples in a batch.
@@ -88,8 +89,6 @@ class LoaderPasses:
         The function applied to each batch.
     device : torch.device or None
         The device that tensors are copied to.
-    collates : bool
-        Whether batches are collated from lists of samples rather than made from whole columns.
     reads_blocks : bool
         Whether batches are read as blocks rather than made by PyTorch from what the dataset yields.
     passes : Loader or None
@@ -105,7 +104,6 @@ class LoaderPasses:
     options: Mapping[str, Any]
     batch_map: torch_batches.BatchMap | None
     device: torch.device | None
-    collates: bool
     reads_blocks: bool
     passes: Loader | None = None
     workers: torch_batches.Workers | None = None
@@ -183,11 +181,11 @@ class LoaderPasses:
     def run(self, loader: DataLoader[Any]) -> Generator[Any, None, None]:
         """Run a pass over a loader's dataset, a `StreamingDataset`, and yield its batches."""
         self.counted_pass = None
-        passes = self.of(loader)
-        if not self.collates:
+        passes, collate = self.of(loader), collate_of(loader)
+        if collate is None:
             torch_tensors.check_columns(passes.options)
         source_of(loader)._mdstorm.latest = passes
-        yield from passes.run(partial(self._make_batches, loader))
+        yield from passes.run(partial(self._make_batches, loader, collate))
 
     def run_counted(
         self, loader: DataLoader[Any], count_rows: CountRows
@@ -205,8 +203,9 @@ class LoaderPasses:
                 self.counted_pass = counted
                 yield batch
 
-    def _make_batches(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
-        collate = loader.collate_fn if self.collates else None
+    def _make_batches(
+        self, loader: DataLoader[Any], collate: torch_batches.Collate | None, segment: Segment
+    ) -> Sequence[Any]:
         made = torch_batches.OutputBatches(source_of(loader), segment, collate, self.batch_map)
         stages: list[Any] = []
         num_workers = segment.options.num_workers  # the loader's when the pass began
@@ -219,7 +218,7 @@ class LoaderPasses:
             stages.append(moved)
         # PyTorch itself pins the batches of worker processes.
         elif loader.pin_memory and not num_workers and torch.cuda.is_available():
-            are_dicts = not self.collates and self.batch_map is None
+            are_dicts = collate is None and self.batch_map is None
             stages.append(moved_batches.pinned(stages[-1], are_dicts=are_dicts))
         return stages
 
@@ -245,6 +244,13 @@ def source_of(loader: DataLoader[Any]) -> StreamingDataset:
     """Return the dataset of a loader, which must be a `StreamingDataset`."""
     assert isinstance(loader.dataset, StreamingDataset)
     return loader.dataset
+
+
+def collate_of(loader: DataLoader[Any]) -> torch_batches.Collate | None:
+    """Return the function that makes batches of samples; None to make them of whole columns."""
+    collate = loader.collate_fn  # may have been assigned since the loader was made
+    is_default = collate is collate_samples and not makes_samples(loader.dataset)
+    return None if is_default else collate
 
 
 def counted_batches(

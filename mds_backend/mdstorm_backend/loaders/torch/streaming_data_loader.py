@@ -22,7 +22,6 @@ from mdstorm_backend.loaders.torch.collation import collate_samples
 from mdstorm_backend.loaders.torch.streaming_dataset import (
     StreamingDataset,
     check_items_are_samples,
-    makes_samples,
 )
 from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, TorchBatch
 from mdstorm_backend.read.reader import check_batch_size
@@ -149,7 +148,6 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             options=options,
             batch_map=batch_map,
             device=moved_batches.check_device(device),
-            collates=options.get("collate_fn") is not None or makes_samples(dataset),
             reads_blocks=reads_blocks,
         )
         if not reads_blocks and batch_map is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.kit.loaders import column
 from tests.kit.small_datasets import write_numbers
 
@@ -38,6 +39,30 @@ def urls(tmp_path: Path) -> list[str]:
 def dataset_of(urls: list[str], **arguments: Any) -> StreamingDataset:
     streams = [Stream(remote=url) for url in urls]
     return StreamingDataset(streams=streams, **{"batch_size": 4, **GIVEN, **arguments})
+
+
+def negated(samples: list[Any]) -> Any:
+    return {"number": torch.tensor([-sample["number"] for sample in samples])}
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("collate_fn", [None, torch.utils.data.default_collate])
+def test_collate_fn_assigned_to_a_loader_applies_to_the_next_pass(
+    urls: list[str], collate_fn: Any, num_workers: int
+) -> None:
+    loader, other = (
+        StreamingDataLoader(
+            dataset_of(urls), batch_size=4, collate_fn=collate_fn, num_workers=num_workers
+        )
+        for _ in range(2)
+    )
+    iterator = iter(loader)
+    before = column(islice(iterator, 1))
+    loader.collate_fn = negated
+    assert before + column(iterator) == column(other)
+    assert column(loader) == [[-number for number in batch] for batch in column(other)]
+    loader.collate_fn = other.collate_fn
+    assert column(loader) == column(other)
 
 
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
