@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base import arrow_compute as pc
-from mdstorm_backend.base import choose_among
+from mdstorm_backend.base import choose_among, is_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format import Column, Schema, Values, are_null, as_arrow
 
@@ -291,6 +291,9 @@ _ROW = "mdstorm: row"
 def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:
     if value is None and operator in ("=", "!="):
         return values.is_valid() if operator == "!=" else values.is_null()
+    if pa.types.is_uint64(values.type) and is_integer(value):
+        # Arrow would convert both to int64, and refuse values that do not fit.
+        values, value = values.cast(pa.decimal128(20)), Decimal(int(value))
     return getattr(pc, _COMPARISONS[operator])(values, pa.scalar(value))
 
 
@@ -301,7 +304,7 @@ def _is_in(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
             # The cast raises an error for values that the column cannot contain, such as 2.5 in an
             # integer column.
             return pc.is_in(values, value_set=found.cast(values.type))
-    except (pa.ArrowInvalid, TypeError):
+    except (pa.ArrowInvalid, TypeError, OverflowError):
         pass
     each = (_compare("=", values, value) for value in wanted)
     return reduce(pc.or_, (pc.fill_null(found, False) for found in each))

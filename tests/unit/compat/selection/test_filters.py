@@ -95,6 +95,29 @@ def test_filters_keep_matching_rows(filters: Any, ids: list[int], dataset: Parqu
     assert kept(filters, dataset) == ids
 
 
+LARGE = (1 << 63) + 5
+
+
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        (("u", ">", 2), [2, 3]),
+        (("u", "<=", np.uint64(2)), [0, 1]),
+        (("u", "!=", -1), [0, 1, 2, 3]),
+        (("u", "=", LARGE), [2]),
+        (("u", "in", [2, LARGE]), [1, 2]),
+        (("u", "not in", [LARGE]), [0, 1, 3]),
+        (("u", "<", 1 << 80), [0, 1, 2, 3]),
+    ],
+)
+def test_filters_compare_unsigned_integers_beyond_the_signed_range(
+    condition: Any, ids: list[int], tmp_path: Any
+) -> None:
+    values = pa.array([1, 2, LARGE, (1 << 64) - 1], pa.uint64())
+    dataset = write(tmp_path, pa.table({"id": range(4), "u": values}))
+    assert kept([condition], dataset) == ids
+
+
 def test_filters_skip_partitions_without_reading(dataset: ParquetDataset) -> None:
     either = [[("year", "=", "2020")], [("year", "=", 9)]]
     parsed = Filters.of("filters", either, dataset.schema)
