@@ -15,6 +15,7 @@ from torch.utils.data import get_worker_info
 
 from mdstorm_backend import loaders
 from mdstorm_backend.base import cached_property
+from mdstorm_backend.base.worker_processes import end_with_parent
 from mdstorm_backend.datasets import Dataset, choose_rows, describe_place, open_streams
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, StreamShape
@@ -23,14 +24,13 @@ from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.segment import plan_of
 from mdstorm_backend.loaders.state import write_state
-from mdstorm_backend.loaders.torch.samples import (
+from mdstorm_backend.loaders.torch.sample_iteration import (
     SAMPLES_AT_A_TIME,
     SampleIteration,
-    SampleMaker,
-    end_with_parent,
     is_of_worker,
     plan_of_samples,
 )
+from mdstorm_backend.loaders.torch.samples import SampleMaker
 from mdstorm_backend.order import ExactOrder, Plan, Position, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource
 

@@ -25,7 +25,8 @@ from mdstorm_backend.loaders.agreement import warn_of_samples
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo, fact
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
-from mdstorm_backend.loaders.torch.samples import SampleIteration, of_batch
+from mdstorm_backend.loaders.torch.sample_iteration import SampleIteration
+from mdstorm_backend.loaders.torch.samples import of_batch
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read import Block, Decode, OnCorrupt, Size, Transform
 

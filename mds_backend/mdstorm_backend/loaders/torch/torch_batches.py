@@ -20,11 +20,11 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate, get_w
 from mdstorm_backend.base import name_function
 from mdstorm_backend.base.recorder import Cause, Made, Recorder, Spans
 from mdstorm_backend.base.threads import set_up_arrow
+from mdstorm_backend.base.worker_processes import end_with_parent
 from mdstorm_backend.errors import ArgumentTypeError, LostBatchesError, TransformError
 from mdstorm_backend.loaders import NumberedBatches, Segment
 from mdstorm_backend.loaders.torch.collation import collate_samples
 from mdstorm_backend.loaders.torch.moved_batches import packed, same, unpacked
-from mdstorm_backend.loaders.torch.samples import end_with_parent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
 from mdstorm_backend.loaders.torch.torch_tensors import tensor_batches, to_collated
 from mdstorm_backend.read import Block

@@ -24,7 +24,7 @@ from mdstorm_backend import ExactOrder, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.epochs import Worker
 from mdstorm_backend.loaders.shared_record import SharedRecord
-from mdstorm_backend.loaders.torch.samples import SampleIteration
+from mdstorm_backend.loaders.torch.sample_iteration import SampleIteration
 from mdstorm_backend.loaders.torch.streaming_dataset import samples_of_iteration
 
 ROWS, SHARDS = 103, 4
