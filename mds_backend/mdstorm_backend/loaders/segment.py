@@ -49,7 +49,8 @@ def plan_of(
         "start": start,
     }
     if isinstance(order, ElasticOrder):
-        order = replace(order, streams=order.streams or (StreamShape(dataset.shard_sizes),))
+        if not order.streams:
+            order = replace(order, streams=(StreamShape(dataset.shard_sizes),))
         return ElasticPlan(order, size, url=dataset.url, **of_pass)
     if start.seed is not None:
         order = replace(order, seed=start.seed)
