@@ -127,7 +127,7 @@ class ElasticOrder:
     # The fields below are not settings: they describe this process and its data.
     _: KW_ONLY
     world: World = field(default_factory=World)
-    streams: tuple[StreamShape, ...] = ()
+    streams: tuple[StreamShape, ...] = field(default=(), repr=False)
     states_batch_size: bool = True
     follows_world: bool | None = None
     cache: EpochCache[list[Ids]] = field(default_factory=EpochCache, repr=False, compare=False)
