@@ -170,6 +170,11 @@ class LoaderPasses:
             self.passes.options, self.passes.epochs = options, epochs
         return self.passes
 
+    def state_dict(self, loader: DataLoader[Any]) -> dict[str, Any]:
+        """Return the state of the passes; changed settings do not apply to a running pass."""
+        passes = self.passes
+        return (passes if passes and passes.is_within else self.of(loader)).state_dict()
+
     def load_state_dict(
         self, loader: DataLoader[Any], state: object, skip_batches: int = 0
     ) -> None:

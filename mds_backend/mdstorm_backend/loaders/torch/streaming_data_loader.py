@@ -284,7 +284,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         counted = kept.counted
         has_own_states = _has_own_states(self.dataset)
         if kept.reads_blocks and counted is None and not has_own_states:
-            return kept.of(self).state_dict()
+            return kept.state_dict(self)
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm

@@ -235,6 +235,13 @@ def test_filters_make_batches_unknown_and_raise_error(ten: SparkDatasetConverter
         loader.load_state_dict(loader.state_dict(), skip_batches=1)
 
 
+def test_row_groups_of_which_filters_may_leave_out_all_rows_raise_error(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path, {"number": [*range(8), 2, 3, 2, 3]}, 4)
+    reader = batch_reader(url, filters=[("number", "not in", [5, 6])])
+    with pytest.raises(StateMismatchError, match="cannot be skipped"):
+        reader.load_state_dict(reader.state_dict(), skip_batches=1)
+
+
 def test_loader_whose_batches_pytorch_makes_raises_error(
     small_shards: SparkDatasetConverter,
 ) -> None:
