@@ -438,6 +438,13 @@ def test_copy_made_after_an_epoch_without_batches_begins_with_the_next_epoch(url
     assert (deepcopy(loader).state_dict() or {})["epoch"] == 1
 
 
+def test_state_taken_after_an_epoch_without_batches_resumes_with_the_next_epoch(url: str) -> None:
+    loader, resumed = (loader_in("elastic", url, ROWS + 1, drop_last=True) for _ in range(2))
+    assert rows(loader) == []
+    resumed.load_state_dict(loader.state_dict() or {})
+    assert (resumed.state_dict() or {})["epoch"] == 1
+
+
 @in_either_order
 @pytest.mark.parametrize("batches", [1, 2, 3])
 def test_copied_loader_iterates_like_one_that_loaded_the_state(
