@@ -13,10 +13,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm import errors
-from mdstorm._datasets import decoded_source
-from mdstorm._datasets.field_decoders import DecodedField, decoded_field, is_untyped
-from mdstorm._datasets.petastorm_metadata import UNISCHEMA_EXTRA, check_stored
-from mdstorm._datasets.sources import open_stored
+from mdstorm._datasets import (
+    UNISCHEMA_EXTRA,
+    DecodedField,
+    check_stored,
+    decoded,
+    decoded_field,
+    is_untyped,
+    open_stored,
+    stored_unischema,
+    unischema_to_json,
+    value_cells,
+    with_declared_partitions,
+)
 from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
@@ -161,9 +170,9 @@ def convert(
         _check_apart(parquet.location.url, target)
     if spark is not None:
         _check_for_spark(parquet, keep_row_groups)
-    unischema = decoded_source.stored_unischema(parquet)
+    unischema = stored_unischema(parquet)
     if unischema is not None:
-        parquet = decoded_source.with_declared_partitions(parquet, unischema)
+        parquet = with_declared_partitions(parquet, unischema)
     keep = unischema is not None if keep_row_groups is None else keep_row_groups
     names, plan = _plan(parquet, unischema, columns, dtype, decimals)
     options: dict[str, Any] = {
@@ -328,7 +337,7 @@ def mds_plan(
 
     plan = tuple(mds.without_form(field.column) for field in columns.values())
     # If no fields were selected, no schema is stored, and readers infer one.
-    stored = decoded_source.unischema_to_json(unischema) if unischema.fields else None
+    stored = unischema_to_json(unischema) if unischema.fields else None
     return {
         "plan": mds.Schema(plan),
         "recode": recode,
@@ -391,7 +400,7 @@ def open_compared(
     """
     how: dict[str, Any] = {"storage_options": storage_options, "keep_row_groups": True}
     left, right = open_stored(first, as_of=as_of, **how), open_stored(second, **how)
-    schemas = decoded_source.stored_unischema(left), decoded_source.stored_unischema(right)
+    schemas = stored_unischema(left), stored_unischema(right)
     return _rows(left, *schemas), _rows(right, *reversed(schemas))
 
 
@@ -413,28 +422,28 @@ def _rows(
 
 def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> engine.ComparedRows:
     """Return rows decoded with a Unischema, representing arrays by dtype, shape and bytes."""
-    decoded = decoded_source.decoded(source, unischema)
+    dataset = decoded(source, unischema)
     types = {
         column.name: _ARRAY
         if unischema.fields[column.name].shape and not column.is_image
         else mds.plain_type(column.arrow_type)
-        for column in decoded.schema
+        for column in dataset.schema
     }
 
     def read(part: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        shard = decoded.shard(part)
+        shard = dataset.shard(part)
         for start in range(0, shard.num_samples, _BATCH_ROWS):
             rows = np.arange(start, min(start + _BATCH_ROWS, shard.num_samples))
             batch = shard.read(rows, names, exact_nulls=True)
             columns = [
-                pa.array(map(_described, decoded_source.value_cells(batch[name])), _ARRAY)
+                pa.array(map(_described, value_cells(batch[name])), _ARRAY)
                 if types[name] == _ARRAY
                 else mds.plain_values(mds.as_arrow(batch[name])).cast(types[name])
                 for name in names
             ]
             yield pa.RecordBatch.from_arrays(columns, names)
 
-    return engine.ComparedRows(decoded.url, types, decoded.shard_sizes, read)
+    return engine.ComparedRows(dataset.url, types, dataset.shard_sizes, read)
 
 
 def _described(array: npt.NDArray[Any] | None) -> dict[str, Any] | None:

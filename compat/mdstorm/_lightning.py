@@ -13,7 +13,7 @@ except ModuleNotFoundError:
     require("torch")  # raises the error that names the extra to install
     raise
 
-from mdstorm._spark.converter import SparkDatasetConverter
+from mdstorm._spark import SparkDatasetConverter
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.integrations import load_position

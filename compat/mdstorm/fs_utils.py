@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import ParseResult, urlparse
 
-from mdstorm._datasets.sources import checked_url, checked_urls
+from mdstorm._datasets import checked_url, checked_urls
 from mdstorm._petastorm_names import other_names
 from mdstorm_backend.storage import check_scheme, normalize_url, open_filesystem
 

@@ -14,10 +14,19 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.reader import Reader, ReaderPasses
-from mdstorm._torch import loader as loaders
-from mdstorm._torch.columns import decimal_friendly_collate, first_rows, sanitize_pytorch_types
-from mdstorm._torch.loader import LoaderBase
+from mdstorm._readers import Reader, ReaderPasses
+from mdstorm._torch import (
+    ROWS_AT_A_TIME,
+    ColumnLoader,
+    LoaderBase,
+    RowLoader,
+    collated,
+    decimal_friendly_collate,
+    first_rows,
+    sanitize_pytorch_types,
+    tensors,
+    transformed,
+)
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.loaders import Convert
 from mdstorm_backend.loaders.torch import BatchT, TorchBatch
@@ -36,7 +45,7 @@ __getattr__ = other_names(__name__)
 _sanitize_pytorch_types = sanitize_pytorch_types
 
 
-class DataLoader(loaders.RowLoader, Generic[BatchT]):
+class DataLoader(RowLoader, Generic[BatchT]):
     """Batches of a reader's rows as dicts of tensors.
 
     With an unused reader from `make_batch_reader` or `make_reader`, batches are sliced from whole
@@ -121,11 +130,11 @@ class DataLoader(loaders.RowLoader, Generic[BatchT]):
 
     def _mdstorm_of_blocks(self, passes: ReaderPasses) -> Convert:
         if self._mdstorm_collates:
-            return loaders.collated(self.reader, self.collate_fn)
-        return loaders.tensors(self.reader, passes.loader.options)
+            return collated(self.reader, self.collate_fn)
+        return tensors(self.reader, passes.loader.options)
 
 
-class BatchedDataLoader(loaders.ColumnLoader):
+class BatchedDataLoader(ColumnLoader):
     """Batches of a reader's rows as dicts of tensors, created from whole columns by a function.
 
     Works like `DataLoader`, except that every column is a tensor.
@@ -189,7 +198,7 @@ class BatchedDataLoader(loaders.ColumnLoader):
         def __iter__(self) -> Iterator[dict[str, torch.Tensor]]: ...
 
     def _mdstorm_of_blocks(self, passes: ReaderPasses) -> Convert:
-        return loaders.transformed(self.reader, passes.loader.options, self.transform_fn)
+        return transformed(self.reader, passes.loader.options, self.transform_fn)
 
 
 class InMemBatchedDataLoader(OwnContext):
@@ -281,9 +290,7 @@ def _load_rows_into_mem(
 
     Private in Petastorm, but used by copies of its loaders.
     """
-    with BatchedDataLoader(
-        reader, min(rows_capacity, loaders.ROWS_AT_A_TIME), transform_fn
-    ) as loader:
+    with BatchedDataLoader(reader, min(rows_capacity, ROWS_AT_A_TIME), transform_fn) as loader:
         is_endless = getattr(reader, "num_epochs", 1) is None
         columns = first_rows(loader, rows_capacity, is_endless=is_endless)
     return list(columns), list(columns.values())

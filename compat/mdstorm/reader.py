@@ -9,11 +9,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm import errors
-from mdstorm._datasets.sources import checked_url, open_urls, opened
+from mdstorm._datasets import checked_url, open_urls, opened
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.keywords import AddedReaderKeywords, accepts
-from mdstorm._readers.reader import Reader
+from mdstorm._readers import AddedReaderKeywords, Reader, ReaderArguments, accepts
 from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase

@@ -10,7 +10,7 @@ import abc
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mdstorm._selection.row_group_index import load_row_group_index
+from mdstorm._selection import load_row_group_index
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset

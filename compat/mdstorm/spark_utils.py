@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._datasets.sources import open_urls, opened
+from mdstorm._datasets import open_urls, opened
 from mdstorm._petastorm_names import other_names
 from mdstorm._rows import rows_of
 from mdstorm.errors import UnsupportedArgumentError

@@ -7,10 +7,19 @@ from typing import Any, cast
 import numpy as np
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.arguments import check_reader
+from mdstorm._readers import check_reader
 from mdstorm._rows import Row, TFDataset
-from mdstorm._tensorflow import columns, datasets
-from mdstorm._tensorflow.columns import date_to_nsec_from_epoch
+from mdstorm._tensorflow import (
+    column_for_tf,
+    dataset_of_ngrams,
+    dataset_of_rows,
+    date_to_nsec_from_epoch,
+    refuse_nulls_in_rows,
+    specs_of_ngram,
+    specs_of_schema,
+    value_for_tf,
+    warn_of_decimals_in,
+)
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import require
@@ -86,7 +95,7 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     [0, 1, 2, 3]
     """
     check_reader(reader)
-    make = datasets.dataset_of_ngrams if reader.ngram else datasets.dataset_of_rows
+    make = dataset_of_ngrams if reader.ngram else dataset_of_rows
     return cast("TFDataset[Row]", make(reader))
 
 
@@ -127,12 +136,8 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
             "shuffling_queue_capacity can not be used with a reader that produces "
             "batched_output: it would shuffle whole batches. Pass shuffle_rows=True to the reader"
         )
-    datasets.warn_of_decimals_in(reader)
-    by_offset = (
-        columns.specs_of_ngram(reader)
-        if reader.ngram
-        else {0: columns.specs_of_schema(reader.schema)}
-    )
+    warn_of_decimals_in(reader)
+    by_offset = specs_of_ngram(reader) if reader.ngram else {0: specs_of_schema(reader.schema)}
     specs = [spec for offset in sorted(by_offset) for spec in by_offset[offset]]
 
     def next_values(_: Any) -> list[Any]:
@@ -140,9 +145,9 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
         rows = [item[o] for o in sorted(by_offset)] if reader.ngram else [item]
         values = [value for row in rows for value in row]
         if reader.batched_output:
-            return list(map(columns.column_for_tf, map(np.asarray, values), specs))
-        columns.refuse_nulls_in_rows(zip((spec.name for spec in specs), values, strict=True))
-        return list(map(columns.value_for_tf, values, specs))
+            return list(map(column_for_tf, map(np.asarray, values), specs))
+        refuse_nulls_in_rows(zip((spec.name for spec in specs), values, strict=True))
+        return list(map(value_for_tf, values, specs))
 
     dtypes = [tf.as_dtype(spec.dtype) for spec in specs]
     tensors = tf.numpy_function(next_values, [tf.constant(1)], dtypes)

@@ -29,7 +29,7 @@ except ModuleNotFoundError:
 
 from torch.utils.data import DataLoader
 
-from mdstorm._spark.converter import SparkDatasetConverter
+from mdstorm._spark import SparkDatasetConverter
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
 

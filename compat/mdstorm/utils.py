@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mdstorm._datasets.petastorm_metadata import add_metadata
+from mdstorm._datasets import add_metadata
 from mdstorm.errors import DecodeFieldError
 from mdstorm.unischema import Unischema, UnischemaField
 

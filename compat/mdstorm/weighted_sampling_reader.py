@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._readers.arguments import check_reader
+from mdstorm._readers import check_reader
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext
 

@@ -126,6 +126,18 @@ def test_mdstorm_imports_only_packages_and_top_level_modules_of_backend() -> Non
     assert not beyond
 
 
+def test_folders_with_an_underscore_are_used_through_what_they_export() -> None:
+    beyond = {
+        line
+        for targets in arrows("mdstorm", folder).values()
+        for room, lines in targets.items()
+        if room.startswith("mdstorm._")
+        for line in lines
+        if not line.endswith(f" imports {room}")
+    }
+    assert not beyond
+
+
 #: Names of Petastorm and of MosaicML Streaming.
 NAMES_OF_OTHERS = {"_encodings", "_main"}
 

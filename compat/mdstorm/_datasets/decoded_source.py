@@ -21,7 +21,7 @@ from mdstorm._datasets.field_decoders import (
     decoded_field,
     with_floats,
 )
-from mdstorm._pickles.stored_pickles import load_unischema
+from mdstorm._pickles import load_unischema
 from mdstorm._schema import NamedSparkType, UnischemaField, spark_type_json
 from mdstorm.errors import CorruptDatasetError, DecodeFieldError, MDStormError
 from mdstorm.unischema import Unischema

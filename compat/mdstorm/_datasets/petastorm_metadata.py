@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm import errors
-from mdstorm._pickles.stored_pickles import dump_field, dump_unischema, load_unischema
+from mdstorm._pickles import dump_field, dump_unischema, load_unischema
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import parse_json

@@ -11,7 +11,7 @@ from os import PathLike
 from types import NoneType
 from typing import Any, Literal
 
-from mdstorm._datasets.field_decoders import Floats
+from mdstorm._datasets import Floats
 from mdstorm._readers.keywords import AllAddedKeywords, declared
 from mdstorm._readers.schema_fields import field_patterns
 from mdstorm.cache import CacheBase, NullCache

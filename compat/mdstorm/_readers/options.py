@@ -13,18 +13,20 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from mdstorm._datasets.decoded_source import DecodedSource
-from mdstorm._datasets.sources import typed_columns
+from mdstorm._datasets import DecodedSource, typed_columns
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.schema_fields import select_fields
-from mdstorm._selection import shard_views
-from mdstorm._selection.described import described_predicate, name_of, shortened
-from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm._selection.row_filter import RowFilter
-from mdstorm._transforms.executor import Executor
-from mdstorm._transforms.pandas_transform import PandasTransform
-from mdstorm._transforms.row_transform import RowTransform
-from mdstorm._transforms.worker_pool import function_identity
+from mdstorm._selection import (
+    PredicateFilter,
+    RankShare,
+    RowFilter,
+    SplitShards,
+    described_predicate,
+    name_of,
+    prune_by_predicate,
+    shortened,
+)
+from mdstorm._transforms import Executor, PandasTransform, RowTransform, function_identity
 from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import (
     ArgumentTypeError,
@@ -195,11 +197,11 @@ def _cut(
             "rank. Pass cur_shard and shard_count as integers"
         )
     if overlap and (share := order.contiguous_share()) is not None:
-        source = shard_views.RankShare(source, share, overlap)
+        source = RankShare(source, share, overlap)
         order = replace(share, rank=0, world_size=1)
     parts = arguments.shuffle_row_drop_partitions
     if parts != 1:
-        source = shard_views.SplitShards(source, parts, overlap=overlap)
+        source = SplitShards(source, parts, overlap=overlap)
     return source, order
 
 
@@ -246,7 +248,7 @@ def _filtered(
         conditions = replace(conditions, predicate=described_predicate(arguments.predicate))
         done = False
         if all(source.schema[name] == stored.schema[name] for name in predicate.fields):
-            stored, done = shard_views.prune_by_predicate(stored, predicate)
+            stored, done = prune_by_predicate(stored, predicate)
         if not done:
             steps.append(predicate)
     return over(stored), steps, filter_columns, conditions

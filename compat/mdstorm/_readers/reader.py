@@ -10,14 +10,13 @@ from typing import Any, NoReturn, TypeAlias
 from weakref import WeakSet
 
 from mdstorm import errors
-from mdstorm._datasets.sources import Opened, ReadDataset
+from mdstorm._datasets import Opened, ReadDataset
 from mdstorm._petastorm_names import public
 from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments, rows_of_batch
 from mdstorm._readers.schema_fields import output_schema
 from mdstorm._rows import Row, batch_array, cells, rows_of
-from mdstorm._transforms.executor import Executor
-from mdstorm._transforms.worker_pool import WorkerPool
+from mdstorm._transforms import Executor, WorkerPool
 from mdstorm.ngram import NGram
 from mdstorm.unischema import FIELDS, Unischema, shown_fields
 from mdstorm_backend import loaders

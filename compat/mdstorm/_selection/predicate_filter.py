@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mdstorm import predicates as petastorm_predicates
 from mdstorm._rows import cells
-from mdstorm._transforms.pandas_transform import batch_to_frame, is_missing
+from mdstorm._transforms import batch_to_frame, is_missing
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base import cached_property, naming, require

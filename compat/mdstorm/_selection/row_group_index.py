@@ -12,9 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._datasets import petastorm_metadata
+from mdstorm._datasets import (
+    COMMON_METADATA,
+    ROW_GROUPS_INDEX_KEY,
+    add_metadata,
+    check_no_table,
+    common_metadata_of,
+    has_stale_index,
+    index_entries,
+)
 from mdstorm._petastorm_names import public
-from mdstorm._pickles.stored_pickles import StoredIndex, dump_indexes, load_indexes
+from mdstorm._pickles import StoredIndex, dump_indexes, load_indexes
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
@@ -214,8 +222,8 @@ def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Inde
     }
     pickled = dump_indexes(stored)
     if isinstance(dataset, ParquetDataset):
-        petastorm_metadata.check_no_table(dataset)
-        petastorm_metadata.add_metadata(dataset, petastorm_metadata.index_entries(dataset, pickled))
+        check_no_table(dataset)
+        add_metadata(dataset, index_entries(dataset, pickled))
     else:
         dataset.location.write(INDEX_FILE, [_first_line(dataset), pickled])
 
@@ -233,10 +241,10 @@ def load_row_group_index(dataset: Dataset | ParquetDataset) -> dict[str, Indexer
         If the pickle is not one that Petastorm would have written.
     """
     if isinstance(dataset, ParquetDataset):
-        entries = petastorm_metadata.common_metadata_of(dataset)
-        if petastorm_metadata.has_stale_index(dataset, entries):
-            raise _stale(dataset, petastorm_metadata.COMMON_METADATA)
-        found = entries.get(petastorm_metadata.ROW_GROUPS_INDEX_KEY)
+        entries = common_metadata_of(dataset)
+        if has_stale_index(dataset, entries):
+            raise _stale(dataset, COMMON_METADATA)
+        found = entries.get(ROW_GROUPS_INDEX_KEY)
     else:
         found = _of_mds(dataset)
     if found is None:

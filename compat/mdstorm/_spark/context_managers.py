@@ -6,11 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
 
-from mdstorm._datasets.sources import opened
+from mdstorm._datasets import opened
 from mdstorm._petastorm_names import public
-from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.keywords import AddedReaderKeywords, ReaderKeywords, check_keywords
-from mdstorm._readers.reader import Reader
+from mdstorm._readers import (
+    AddedReaderKeywords,
+    Reader,
+    ReaderArguments,
+    ReaderKeywords,
+    check_keywords,
+)
 from mdstorm._spark.converter_files import ReadFiles, make_tf_dataset
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext, require

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from mdstorm._datasets.sources import directory_of
+from mdstorm._datasets import directory_of
 from mdstorm._petastorm_names import public
-from mdstorm._readers.arguments import DEFAULT_WORKERS, DEFAULTS, ReaderArguments
-from mdstorm._readers.keywords import ReaderKeywords, accepts
+from mdstorm._readers import DEFAULT_WORKERS, DEFAULTS, ReaderArguments, ReaderKeywords, accepts
 from mdstorm._rows import ResumableTFDataset, Row
 from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.converter_files import ColumnNames, ModelInputs, ReadFiles, make_tf_dataset

@@ -6,11 +6,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from mdstorm._datasets.decoded_source import in_float_types
-from mdstorm._datasets.sources import directory_of, open_files
-from mdstorm._readers import options as reading
-from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.schema_fields import output_schema_name
+from mdstorm._datasets import directory_of, in_float_types, open_files
+from mdstorm._readers import (
+    FirstEpoch,
+    Framework,
+    ReaderArguments,
+    first_epoch,
+    output_schema_name,
+    reader_options,
+    sample_order,
+    undecided_decimals,
+    warn_of_decimals,
+)
 from mdstorm._spark.deletion import is_copy
 from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
@@ -210,7 +217,7 @@ class ReadFiles:
     file_urls: Sequence[str]
     arguments: ReaderArguments
     inputs: ModelInputs = ModelInputs()
-    begins: reading.FirstEpoch | None = None
+    begins: FirstEpoch | None = None
     use: Renewed | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -254,25 +261,25 @@ class ReadFiles:
 
     def options(self, dataset: SampleSource, order: ExactOrder | ElasticOrder) -> ReaderOptions:
         """Return the options for reading an opened dataset."""
-        options = reading.reader_options(self.arguments, dataset, order, begins=self.begins)
+        options = reader_options(self.arguments, dataset, order, begins=self.begins)
         slices = not self.arguments.added["transform_whole_shards"]
         return self.inputs.narrowed(replace(options, slices=slices))
 
     def begun(self) -> ReadFiles:
         """Return a copy for a new loader, with the loader's first epoch."""
-        return replace(self, begins=reading.first_epoch(self.arguments, self.directory))
+        return replace(self, begins=first_epoch(self.arguments, self.directory))
 
-    def warn_of_decimals(self, options: ReaderOptions, framework: reading.Framework) -> None:
+    def warn_of_decimals(self, options: ReaderOptions, framework: Framework) -> None:
         """Warn once if decimal columns are used and the user did not choose a type for them."""
         used = self.inputs.columns(options.output_columns)
-        names = reading.undecided_decimals(options, self.arguments, used)
-        reading.warn_of_decimals(options.dataset.url, names, framework)
+        names = undecided_decimals(options, self.arguments, used)
+        warn_of_decimals(options.dataset.url, names, framework)
 
 
 def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
     """Create a dataset for eager and graph mode, with namedtuples unless inputs are specified."""
     require("tensorflow")
-    from mdstorm._tensorflow.columns import batch_spec
+    from mdstorm._tensorflow import batch_spec
     from mdstorm_backend.loaders import tf as tf_loaders
 
     check_integer("prefetch", prefetch, lowest=-1)
@@ -281,7 +288,7 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
     capacity = arguments.shuffling_queue_capacity  # TensorFlow rejects a negative value
     check_integer("shuffling_queue_capacity", capacity, lowest=0)
     is_split = tf_loaders.in_cluster()
-    order, spec = reading.sample_order(arguments, is_shared=is_split), arguments.transform_spec
+    order, spec = sample_order(arguments, is_shared=is_split), arguments.transform_spec
 
     def options() -> ReaderOptions:
         options = files.options(files.dataset(), order)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from mdstorm._datasets.sources import scheme_less
+from mdstorm._datasets import scheme_less
 from mdstorm._spark.kept_copies import CacheKey
 from mdstorm.errors import InvalidArgumentError, MissingDependencyError, UnsupportedURLError
 from mdstorm_backend.format import INDEX_NAME

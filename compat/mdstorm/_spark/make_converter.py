@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mdstorm import errors
-from mdstorm._datasets.sources import open_stored
+from mdstorm._datasets import open_stored
 from mdstorm._petastorm_names import public
 from mdstorm._spark import copies, deletion
 from mdstorm._spark.converter import SparkDatasetConverter

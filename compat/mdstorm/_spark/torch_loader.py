@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import get_worker_info
 
-from mdstorm._readers.arguments import rows_of_batch
-from mdstorm._readers.options import sample_order
-from mdstorm._readers.schema_fields import field_patterns
+from mdstorm._readers import field_patterns, rows_of_batch, sample_order
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import cached_property

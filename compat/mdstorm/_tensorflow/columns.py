@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._rows import ArrayColumn
-from mdstorm._transforms.row_transform import declared_dtype
+from mdstorm._transforms import declared_dtype
 from mdstorm.errors import (
     InvalidArgumentError,
     NullInRowError,

@@ -9,8 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from mdstorm._readers.options import draws_seed
-from mdstorm._readers.reader import Reader, can_pass_over
+from mdstorm._readers import Reader, can_pass_over, draws_seed
 from mdstorm._tensorflow.columns import schema_at, specs_of_ngram, specs_of_schema
 from mdstorm._tensorflow.elements import Elements, NGrams
 from mdstorm.errors import InvalidArgumentError

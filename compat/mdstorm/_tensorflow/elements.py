@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._readers.reader import Reader, ReaderPasses, starts_over
+from mdstorm._readers import Reader, ReaderPasses, starts_over
 from mdstorm._tensorflow.columns import (
     column_for_tf,
     refuse_nulls_in_rows,

@@ -19,8 +19,14 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from mdstorm._readers.arguments import check_reader, rows_of_batch
-from mdstorm._readers.reader import Reader, ReaderPasses, each_batch, starts_over
+from mdstorm._readers import (
+    Reader,
+    ReaderPasses,
+    check_reader,
+    each_batch,
+    rows_of_batch,
+    starts_over,
+)
 from mdstorm._torch import columns as torch_columns
 from mdstorm.errors import ArgumentTypeError, StateMismatchError, UnsupportedArgumentError
 from mdstorm.reader_impl import shuffling_buffer as row_buffers

@@ -8,9 +8,14 @@ from datetime import datetime, timedelta, timezone
 
 import click
 
-from mdstorm._spark.copies import ENVIRONMENT_VARIABLE, checked_directory
-from mdstorm._spark.deletion import delete_dir, unfinished_copies
-from mdstorm._spark.kept_copies import KeptCopy, list_copies
+from mdstorm._spark import (
+    ENVIRONMENT_VARIABLE,
+    KeptCopy,
+    checked_directory,
+    delete_dir,
+    list_copies,
+    unfinished_copies,
+)
 from mdstorm.cli import CommandGroup, examples, format_option, write_json, write_table
 from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
 from mdstorm_backend.display import counted, human_bytes

@@ -82,7 +82,7 @@ def trace(
     CHECKPOINT is a file of torch.save or JSON that contains a state. Batches are counted from 0,
     from where the state resumes. Only the rows that are shown are read.
     """
-    from mdstorm._datasets.sources import open_stored
+    from mdstorm._datasets import open_stored
 
     if (batch is None) == (row is None):
         raise click.UsageError("pass either --batch or --row")

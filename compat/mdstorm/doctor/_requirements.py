@@ -217,20 +217,25 @@ def check_cache() -> Finding:
 
 def check_cache_dir(given: str, session: SparkSession | None) -> Finding:
     """Check the directory for converted DataFrames by writing and removing a small file."""
-    from mdstorm._spark import copies
+    from mdstorm._spark import (
+        ENVIRONMENT_VARIABLE,
+        PETASTORM_CONF,
+        checked_directory,
+        configured_parent,
+    )
     from mdstorm_backend.spark import check_driver_writes
     from mdstorm_backend.storage import Location, check_scheme
 
-    configured = copies.configured_parent(session, given)
+    configured = configured_parent(session, given)
     if not configured:
         return Finding(
             "cache-dir",
             "note",
             "no directory for converted DataFrames is configured",
-            f"set the conf {copies.PETASTORM_CONF}, or the variable {copies.ENVIRONMENT_VARIABLE}; "
+            f"set the conf {PETASTORM_CONF}, or the variable {ENVIRONMENT_VARIABLE}; "
             "`mdstorm doctor --cache-dir URL` checks a directory before you set it",
         )
-    url = copies.checked_directory(configured)
+    url = checked_directory(configured)
     check_scheme(url)
     location = Location.of(url)
     with no_new_directories(location):

@@ -12,11 +12,20 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from mdstorm import errors
 from mdstorm._conversion import mds_plan
-from mdstorm._datasets import decoded_source, petastorm_metadata
-from mdstorm._datasets.petastorm_metadata import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_KEY
-from mdstorm._datasets.sources import checked_urls, open_urls
+from mdstorm._datasets import (
+    ROW_GROUPS_PER_FILE_KEY,
+    UNISCHEMA_KEY,
+    check_columns,
+    checked_urls,
+    common_metadata_of,
+    open_urls,
+    open_written,
+    stored_unischema,
+    with_declared_partitions,
+    write_petastorm_metadata,
+)
 from mdstorm._petastorm_names import other_names
-from mdstorm._pickles.stored_pickles import dump_unischema, load_unischema
+from mdstorm._pickles import dump_unischema, load_unischema
 from mdstorm.errors import PetastormMetadataError, PetastormMetadataGenerationError
 from mdstorm.unischema import Unischema, infer_unischema
 from mdstorm_backend.base import check_one_of
@@ -167,11 +176,11 @@ def get_schema(dataset: Any) -> Unischema:
         If the dataset has no Unischema.
     """
     if isinstance(dataset, Dataset):
-        found = decoded_source.stored_unischema(dataset)
+        found = stored_unischema(dataset)
         if found is None:
             raise _no_unischema(dataset.url)
         return found
-    metadata = petastorm_metadata.common_metadata_of(dataset)
+    metadata = common_metadata_of(dataset)
     url = getattr(dataset, "url", None) or str(getattr(dataset, "files", ["the dataset"])[0])
     if not metadata:
         raise PetastormMetadataError(
@@ -343,7 +352,7 @@ def _finish(
     try:
         if format_ == "parquet":
             failure = "were given no metadata"
-            petastorm_metadata.write_petastorm_metadata(
+            write_petastorm_metadata(
                 location, schema, with_summary=with_summary, files_before=before.keys()
             )
         else:
@@ -362,9 +371,9 @@ def _finish(
 
 def _convert(location: Location, schema: Unischema) -> None:
     """Convert all Parquet files in a directory to an MDS dataset, one shard per row group."""
-    source = petastorm_metadata.open_written(location)
-    petastorm_metadata.check_columns(source, schema)
-    source = decoded_source.with_declared_partitions(source, schema)
+    source = open_written(location)
+    check_columns(source, schema)
+    source = with_declared_partitions(source, schema)
     plan = mds_plan(schema, source)
     convert_parquet(source, location, **plan, cut_at="row_groups", resume=False)
 

@@ -11,8 +11,13 @@ from dataclasses import replace
 from pydoc import locate
 from typing import Any
 
-from mdstorm._datasets import decoded_source, petastorm_metadata
-from mdstorm._datasets.sources import checked_urls
+from mdstorm._datasets import (
+    UNISCHEMA_EXTRA,
+    checked_urls,
+    decoded,
+    unischema_to_json,
+    write_petastorm_metadata,
+)
 from mdstorm._petastorm_names import other_names
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.dataset_metadata import get_schema
@@ -73,12 +78,12 @@ def generate_petastorm_metadata(
     if location.exists(INDEX_NAME):
         dataset = open_dataset(dataset_url)
         schema = schema or get_schema(dataset)
-        decoded_source.decoded(dataset, schema)  # raises an error if a field has no column
-        stored = {petastorm_metadata.UNISCHEMA_EXTRA: decoded_source.unischema_to_json(schema)}
+        decoded(dataset, schema)  # raises an error if a field has no column
+        stored = {UNISCHEMA_EXTRA: unischema_to_json(schema)}
         index = replace(dataset.index, extra={**dataset.index.extra, **stored})
         write_index(dataset.location, index)
         return
-    petastorm_metadata.write_petastorm_metadata(
+    write_petastorm_metadata(
         location, schema or get_schema(open_parquet(dataset_url)), with_summary=use_summary_metadata
     )
 

@@ -1,11 +1,7 @@
 """Row-group indexers, mirroring ``petastorm.etl.rowgroup_indexers``."""
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._selection.row_group_index import (
-    FieldNotNullIndexer,
-    RowGroupIndexerBase,
-    SingleFieldIndexer,
-)
+from mdstorm._selection import FieldNotNullIndexer, RowGroupIndexerBase, SingleFieldIndexer
 
 __all__ = ["FieldNotNullIndexer", "RowGroupIndexerBase", "SingleFieldIndexer"]
 

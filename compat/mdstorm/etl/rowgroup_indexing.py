@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdstorm._datasets.petastorm_metadata import ROW_GROUPS_INDEX_KEY, location_of
-from mdstorm._datasets.sources import open_urls, opened
+from mdstorm._datasets import ROW_GROUPS_INDEX_KEY, location_of, open_urls, opened
 from mdstorm._petastorm_names import other_names
 from mdstorm._rows import cells
-from mdstorm._selection import row_group_index
-from mdstorm._selection.row_group_index import Indexer, RowGroupIndexerBase
+from mdstorm._selection import Indexer, RowGroupIndexerBase, load_row_group_index, save_indexers
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base import check_list
 from mdstorm_backend.datasets import Dataset
@@ -96,7 +94,7 @@ def build_rowgroup_index(
         rows = [dict(zip(fields, row, strict=True)) for row in zip(*columns, strict=True)]
         for indexer in found.values():
             indexer.build_index(rows, number)
-    row_group_index.save_indexers(stored, found)
+    save_indexers(stored, found)
 
 
 def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
@@ -122,7 +120,7 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
         raise ArgumentTypeError(
             f"get_row_group_indexes takes a dataset or its URL, found {dataset!r}"
         )
-    return row_group_index.load_row_group_index(dataset)
+    return load_row_group_index(dataset)
 
 
 def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:

@@ -20,7 +20,7 @@ from tests.unit.compat.etl.golden_rows import (
 )
 
 from mdstorm import convert
-from mdstorm._datasets.decoded_source import DecodedSource, decoded, stored_unischema
+from mdstorm._datasets import DecodedSource, decoded, stored_unischema
 from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url
 from mdstorm.spark_utils import dataset_as_rdd

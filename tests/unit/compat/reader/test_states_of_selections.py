@@ -17,7 +17,7 @@ import pytest
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm import predicates as by
-from mdstorm._selection.described import described_predicate
+from mdstorm._selection import described_predicate
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.errors import StateMismatchError, TransformError
@@ -240,7 +240,7 @@ def test_description_of_predicate_with_a_set_is_sorted_and_short() -> None:
 
 PROGRAM = """
 from mdstorm import predicates as by
-from mdstorm._selection.described import described_predicate
+from mdstorm._selection import described_predicate
 
 limit, words = 3, {"b", "a", "c"}
 

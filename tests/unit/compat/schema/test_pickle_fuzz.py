@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.compat.schema.pickles import EVERYTHING, protocol_0
 
+from mdstorm._pickles import dump_unischema, load_indexes, load_unischema
 from mdstorm._pickles.restricted_unpickler import StandIn, read_pickle
-from mdstorm._pickles.stored_pickles import dump_unischema, load_indexes, load_unischema
 from mdstorm.errors import UnsafePickleError
 from mdstorm.unischema import Unischema
 

@@ -16,7 +16,7 @@ from tests.unit.compat.selection.parquet_files import batch_of, read_all, write
 
 import mdstorm
 from mdstorm import TransformSpec
-from mdstorm._selection.row_filter import RowFilter
+from mdstorm._selection import RowFilter
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.datasets import Filters
 from mdstorm_backend.loaders import NullPolicy

@@ -16,8 +16,7 @@ from tests.unit.compat.selection.parquet_files import batch_of, write
 
 from mdstorm import predicates as by
 from mdstorm._rows import cells
-from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm._selection.shard_views import prune_by_predicate
+from mdstorm._selection import PredicateFilter, prune_by_predicate
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import num_rows
 

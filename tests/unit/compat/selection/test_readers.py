@@ -11,7 +11,7 @@ import pytest
 from tests.kit.small_datasets import write_dataset
 from tests.unit.compat.selection.parquet_files import column, write
 
-from mdstorm._selection.shard_views import RankShare, ShardView, SplitShards
+from mdstorm._selection import RankShare, ShardView, SplitShards
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index

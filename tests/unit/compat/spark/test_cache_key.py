@@ -9,7 +9,7 @@ import pytest
 from tests.kit.kept import set_age
 from tests.kit.programs import SESSION, run_program
 
-from mdstorm._spark.kept_copies import list_copies
+from mdstorm._spark import list_copies
 from mdstorm._spark.renewed import renew_all
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset
@@ -18,7 +18,7 @@ IN_ANOTHER_PROCESS = (
     SESSION
     + """
 import sys
-from mdstorm._spark.kept_copies import list_copies
+from mdstorm._spark import list_copies
 from mdstorm._spark.renewed import renew_all
 from mdstorm.spark import make_spark_converter
 

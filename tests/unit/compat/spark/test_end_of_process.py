@@ -13,7 +13,8 @@ from tests.kit.servers.azure import CONTAINER, AzureServer
 from tests.kit.servers.gcs import GoogleServer
 from tests.kit.servers.s3 import BUCKET, S3Server
 
-from mdstorm._spark.deletion import delete_abandoned, unfinished_copies
+from mdstorm._spark import unfinished_copies
+from mdstorm._spark.deletion import delete_abandoned
 from mdstorm.cli import main
 from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError
@@ -63,7 +64,8 @@ def test_copies_with_keep_or_cache_key_survive_process(tmp_path: Path) -> None:
 #: This program does not need Spark: any directory with the marker file counts as a copy.
 DOOMED = """
 import os, sys, weakref
-from mdstorm._spark.deletion import delete_at_exit, delete_dir
+from mdstorm._spark import delete_dir
+from mdstorm._spark.deletion import delete_at_exit
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 from mdstorm_backend.write.commit import mark_directory
 from mdstorm_backend.storage import Location

@@ -13,8 +13,8 @@ from tests.kit.kept import NAME, set_age, write_copy
 from tests.kit.programs import without_session
 from tests.kit.servers.s3 import BUCKET, S3Server
 
-from mdstorm._spark import kept_copies, renewed
-from mdstorm._spark.kept_copies import CacheKey, list_copies
+from mdstorm._spark import kept_copies, list_copies, renewed
+from mdstorm._spark.kept_copies import CacheKey
 from mdstorm._spark.renewed import Renewed
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 from mdstorm_backend.storage import Location

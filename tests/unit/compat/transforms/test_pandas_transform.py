@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.kit.small_datasets import Fields, plan
 
-from mdstorm._transforms.pandas_transform import PandasTransform
+from mdstorm._transforms import PandasTransform
 from mdstorm.errors import NoMatchingFieldsError, TransformError
 from mdstorm.transform import TransformSpec, edit_field
 from mdstorm_backend.format.schema import Schema
