@@ -59,8 +59,9 @@ def stop_readers() -> None:
 
 
 def continue_as_another_process() -> None:
-    """Forget which epochs this process has read, so that the next reader starts with the first."""
+    """Forget which epochs this process has read, and what it has logged once."""
     options.successions.clear()
+    options.log_whole_passes.cache_clear()
 
 
 class ItemReader:

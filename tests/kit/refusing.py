@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from mdstorm import install_as_petastorm
+
 #: Settings that serverless compute lets its users read and set.
 AVAILABLE_CONF = frozenset(
     {
@@ -27,7 +29,7 @@ _SESSION = ("_jsc", "_jsparkSession", "_jvm", "_sc", "sparkContext")
 _FRAME = ("_jdf", "_sc", "rdd")
 
 #: The module that wraps methods of PySpark; the code that calls a wrapper counts as the caller.
-_WRAPPER = "mdstorm._drop_in"
+_WRAPPER = install_as_petastorm.__module__
 #: Packages whose modules may call refused methods.
 _exempt = {"pyspark", "py4j"}
 

@@ -166,7 +166,7 @@ ENGINE = "mdstorm_backend.cache.space"
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE, "mdstorm._readers.options"])
+@pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE])
 def test_petastorm_and_mdstorm_logger_levels_apply_to_all_messages(name: str) -> None:
     assert logging.getLogger(name).isEnabledFor(logging.WARNING)
     logging.getLogger("petastorm").setLevel(logging.ERROR)

@@ -17,13 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kit.readers import batch_reader, row_reader, write_parquet
 
-from mdstorm._readers.arguments import DEFAULTS, ReaderArguments
-from mdstorm._readers.keywords import (
-    AddedConverterKeywords,
-    AddedReaderKeywords,
-    ReaderKeywords,
-    declared,
-)
+from mdstorm._readers import DEFAULTS, AddedReaderKeywords, ReaderArguments, ReaderKeywords
 from mdstorm.predicates import in_lambda
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter
@@ -114,18 +108,21 @@ LOADERS = pytest.mark.parametrize(
 OF_METHODS = {"num_epochs", "workers_count"}
 
 
-def test_typed_keywords_match_petastorms_arguments() -> None:
+def added(keywords: type) -> dict[str, Any]:
+    """Return the declarations of mdstorm's own keywords in a TypedDict."""
+    hints = get_type_hints(keywords, include_extras=True).items()
+    return {name: hint.__metadata__[0] for name, hint in hints if hasattr(hint, "__metadata__")}
+
+
+def test_typed_keywords_that_are_not_declared_match_petastorms_arguments() -> None:
     expected = get_type_hints(ReaderArguments)
     for name in (*OF_METHODS, "shuffling_queue_capacity", "added"):
         del expected[name]
-    added = get_type_hints(AddedConverterKeywords)
-    assert get_type_hints(ReaderKeywords) == {**expected, **added}
+    ours = added(ReaderKeywords)
+    found = get_type_hints(ReaderKeywords)
+    assert {name: hint for name, hint in found.items() if name not in ours} == expected
     assert ReaderKeywords.__required_keys__ == frozenset()
-
-
-@pytest.mark.parametrize("keywords", [AddedReaderKeywords, AddedConverterKeywords])
-def test_each_added_keyword_is_declared(keywords: type) -> None:
-    assert declared(keywords).keys() == keywords.__annotations__.keys()
+    assert added(AddedReaderKeywords).keys() == AddedReaderKeywords.__annotations__.keys()
 
 
 @READERS
@@ -137,14 +134,14 @@ def test_reader_signatures_have_every_argument_with_its_default(make: Callable[.
     of_loaders = {"shuffling_queue_capacity", "added"}
     assert positional == {n: d for n, d in DEFAULTS.items() if n not in of_loaders}
     keywords = {n: p.default for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
-    assert keywords == {n: one.default for n, one in declared(AddedReaderKeywords).items()}
+    assert keywords == {n: one.default for n, one in added(AddedReaderKeywords).items()}
 
 
 @LOADERS
 def test_loader_signatures_have_every_keyword_with_its_default(make: Callable[..., Any]) -> None:
     keywords = {n: p.default for n, p in inspect.signature(make).parameters.items()}
-    added = {n: one.default for n, one in declared(AddedConverterKeywords).items()}
-    defaults = {**DEFAULTS, **added}
+    ours = {n: one.default for n, one in added(ReaderKeywords).items()}
+    defaults = {**DEFAULTS, **ours}
     names = ReaderKeywords.__annotations__
     assert {n: keywords.get(n, "missing") for n in names} == {n: defaults[n] for n in names}
 
@@ -154,13 +151,13 @@ def test_loader_signatures_have_every_keyword_with_its_default(make: Callable[..
     [
         (make_reader, AddedReaderKeywords),
         (make_batch_reader, AddedReaderKeywords),
-        (SparkDatasetConverter.make_torch_dataloader, AddedConverterKeywords),
-        (SparkDatasetConverter.make_tf_dataset, AddedConverterKeywords),
+        (SparkDatasetConverter.make_torch_dataloader, ReaderKeywords),
+        (SparkDatasetConverter.make_tf_dataset, ReaderKeywords),
     ],
 )
 def test_help_describes_each_added_keyword_once(make: Callable[..., Any], keywords: type) -> None:
     parameters, _, returned = (make.__doc__ or "").partition("\n\nReturns\n-------\n")
-    for name in declared(keywords):
+    for name in added(keywords):
         assert len(re.findall(rf"^{name} : .+\n    \S", parameters, re.MULTILINE)) == 1, name
     assert returned
 

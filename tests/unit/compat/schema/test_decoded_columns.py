@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mdstorm._array_files import decode_npy, inflate_npz
-from mdstorm._datasets.field_decoders import cast_scalars
+from mdstorm._datasets import decoded_field
+from mdstorm.unischema import UnischemaField
+from mdstorm_backend.format.type_plan import plan_batch
 
 DTYPES = ["int8", "uint16", "int64", "float16", "float32", ">f8", "bool", "<U3", "S2", "M8[s]"]
 
@@ -189,26 +191,34 @@ def test_damaged_npz_archive_raises_error() -> None:
         inflate_npz(pa.array([bytes(value)]))
 
 
+def decoded_scalars(values: Any, dtype: Any) -> Any:
+    """Return stored values as a field of a NumPy type."""
+    stored = plan_batch(pa.schema([("x", pa.array(values).type)]), None)["x"]
+    decode = decoded_field(UnischemaField("x", dtype, ()), stored).decode
+    assert decode is not None
+    return decode(values)
+
+
 @pytest.mark.parametrize(
-    ("values", "type_", "expected"),
+    ("values", "dtype", "expected"),
     [
-        (np.array([1, 255], np.int16), pa.uint8(), np.array([1, 255], np.uint8)),
-        (np.array([1.9, -1.9]), pa.int32(), np.array([1, -1], np.int32)),
-        (np.array([1, 2], np.int64), pa.float32(), np.array([1, 2], np.float32)),
-        (np.array([0, 3], np.int8), pa.bool_(), np.array([False, True])),
-        (np.array([], np.int64), pa.int8(), np.array([], np.int8)),
-        (pa.array([1, None], pa.int64()), pa.uint8(), pa.array([1, None], pa.uint8())),
-        (pa.array([1.9, None]), pa.int8(), pa.array([1, None], pa.int8())),
-        (pa.array([2**60 + 1, None]), pa.float64(), pa.array([2.0**60, None])),
-        (pa.array(["4", None]), pa.int64(), pa.array([4, None])),
-        (pa.array([b"a", None]), pa.string(), pa.array(["a", None])),
-        (np.array([5, 6]), pa.string(), pa.array(["5", "6"])),
+        (np.array([1, 255], np.int16), np.uint8, np.array([1, 255], np.uint8)),
+        (np.array([1.9, -1.9]), np.int32, np.array([1, -1], np.int32)),
+        (np.array([1, 2], np.int64), np.float32, np.array([1, 2], np.float32)),
+        (np.array([0, 3], np.int8), np.bool_, np.array([False, True])),
+        (np.array([], np.int64), np.int8, np.array([], np.int8)),
+        (pa.array([1, None], pa.int64()), np.uint8, pa.array([1, None], pa.uint8())),
+        (pa.array([1.9, None]), np.int8, pa.array([1, None], pa.int8())),
+        (pa.array([2**60 + 1, None]), np.float64, pa.array([2.0**60, None])),
+        (pa.array(["4", None]), np.int64, pa.array([4, None])),
+        (pa.array([b"a", None]), np.str_, pa.array(["a", None])),
+        (np.array([5, 6]), np.str_, pa.array(["5", "6"])),
     ],
 )
-def test_scalars_are_cast_to_the_requested_type(
-    values: Any, type_: pa.DataType, expected: Any
+def test_scalars_are_cast_to_the_type_of_their_field(
+    values: Any, dtype: Any, expected: Any
 ) -> None:
-    found = cast_scalars(values, type_)
+    found = decoded_scalars(values, dtype)
     assert type(found) is type(expected)
     if isinstance(expected, np.ndarray):
         np.testing.assert_array_equal(found, expected)
@@ -218,18 +228,18 @@ def test_scalars_are_cast_to_the_requested_type(
 
 
 @pytest.mark.parametrize(
-    ("values", "type_"),
+    ("values", "dtype"),
     [
-        (np.array([1, 256], np.int16), pa.uint8()),
-        (np.array([1.0, np.nan]), pa.int32()),
-        (np.array([np.inf]), pa.int64()),
-        (np.array([2.0**63]), pa.int64()),
-        (pa.array([300, None]), pa.int8()),
-        (pa.array([float("nan"), None]), pa.int32()),
-        (pa.array(["x"]), pa.int64()),
-        (pa.array([b"\xff"]), pa.string()),
+        (np.array([1, 256], np.int16), np.uint8),
+        (np.array([1.0, np.nan]), np.int32),
+        (np.array([np.inf]), np.int64),
+        (np.array([2.0**63]), np.int64),
+        (pa.array([300, None]), np.int8),
+        (pa.array([float("nan"), None]), np.int32),
+        (pa.array(["x"]), np.int64),
+        (pa.array([b"\xff"]), np.str_),
     ],
 )
-def test_values_that_cannot_be_cast_raise_error(values: Any, type_: pa.DataType) -> None:
+def test_values_that_cannot_be_cast_raise_error(values: Any, dtype: Any) -> None:
     with pytest.raises((ValueError, pa.ArrowException)):
-        cast_scalars(values, type_)
+        decoded_scalars(values, dtype)

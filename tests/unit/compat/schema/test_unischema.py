@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.compat.schema.pickles import EVERYTHING
 
-from mdstorm._datasets.decoded_source import unischema_from_json, unischema_to_json
+from mdstorm._datasets import UNISCHEMA_EXTRA, stored_unischema, unischema_to_json
 from mdstorm._schema import NamedSparkType, class_name, spark_type_json
 from mdstorm.codecs import CompressedImageCodec, NdarrayCodec, ScalarCodec
 from mdstorm.errors import CorruptDatasetError, EncodingError, InvalidArgumentError
@@ -244,12 +244,20 @@ def test_mds_columns_become_fields(tmp_path: Path) -> None:
     }
 
 
-def through_json(schema: Unischema) -> Unischema:
-    return unischema_from_json(json.loads(json.dumps(unischema_to_json(schema))))
+def stored(directory: Path, value: Any) -> Unischema:
+    """Write a value into the index of an MDS dataset, and return the schema that it stands for."""
+    with MDSWriter(columns={"a": "int32"}, out=str(directory), exist_ok=True) as writer:
+        writer.write({"a": np.int32(1)})
+    index = json.loads((directory / "index.json").read_bytes())
+    index["mdstorm"] = {UNISCHEMA_EXTRA: value}
+    (directory / "index.json").write_text(json.dumps(index))
+    schema = stored_unischema(open_dataset(str(directory)))
+    assert schema is not None
+    return schema
 
 
-def test_schemas_survive_a_json_round_trip() -> None:
-    found = through_json(EVERYTHING)
+def test_schemas_survive_being_stored_in_an_index(tmp_path: Path) -> None:
+    found = stored(tmp_path, unischema_to_json(EVERYTHING))
     assert str(found) == str(EVERYTHING)
     assert list(found.fields.values()) == list(EVERYTHING.fields.values())
 
@@ -261,14 +269,14 @@ def test_schemas_survive_a_json_round_trip() -> None:
         *(np.timedelta64, np.object_, np.complex64, Decimal, int, float, str, bytes, bool),
     ],
 )
-def test_field_types_survive_a_json_round_trip(dtype: Any) -> None:
+def test_field_types_survive_being_stored_in_an_index(dtype: Any, tmp_path: Path) -> None:
     schema = Unischema("S", [UnischemaField("a", dtype, (None, 3))])
-    assert through_json(schema).fields["a"].numpy_dtype is dtype
+    assert stored(tmp_path, unischema_to_json(schema)).fields["a"].numpy_dtype is dtype
 
 
-def test_numpy_dtypes_become_types_in_a_json_round_trip() -> None:
+def test_numpy_dtypes_are_stored_in_an_index_as_types(tmp_path: Path) -> None:
     schema = Unischema("S", [UnischemaField("a", np.dtype(">i4"), ())])
-    assert through_json(schema).fields["a"].numpy_dtype is np.int32
+    assert stored(tmp_path, unischema_to_json(schema)).fields["a"].numpy_dtype is np.int32
 
 
 class OwnArrays(NdarrayCodec):
@@ -280,9 +288,9 @@ class OwnScalars(ScalarCodec):
 
 
 @pytest.mark.parametrize("codec", [OwnArrays(), OwnScalars(NamedSparkType("byte"))], ids=type)
-def test_user_defined_codecs_are_omitted_from_json(codec: Any) -> None:
+def test_user_defined_codecs_are_not_stored_in_an_index(codec: Any, tmp_path: Path) -> None:
     schema = Unischema("S", [UnischemaField("a", np.int8, (2,), codec)])
-    assert through_json(schema).fields["a"].codec is None
+    assert stored(tmp_path, unischema_to_json(schema)).fields["a"].codec is None
 
 
 @pytest.mark.parametrize(
@@ -293,14 +301,13 @@ def test_user_defined_codecs_are_omitted_from_json(codec: Any) -> None:
         *({"codec": {"type": "os.system"}}, {"codec": {"type": "ScalarCodec"}}),
     ],
 )
-def test_invalid_schema_json_raises_error(change: dict[str, Any]) -> None:
+def test_invalid_schema_in_an_index_raises_error(change: dict[str, Any], tmp_path: Path) -> None:
     value = unischema_to_json(EVERYTHING)
     value["fields"][0].update(change)
-    with pytest.raises(CorruptDatasetError, match="here holds a Unischema that cannot be read"):
-        unischema_from_json(value, url="here")
-    for wrong in (None, [], "text", {"name": "x"}):
-        with pytest.raises(CorruptDatasetError):
-            unischema_from_json(wrong)
+    message = f"{tmp_path.as_uri()} holds a Unischema that cannot be read"
+    for wrong in (value, [], "text", {"name": "x"}):
+        with pytest.raises(CorruptDatasetError, match=message):
+            stored(tmp_path, wrong)
 
 
 def test_spark_types_are_restored_from_their_names() -> None:

@@ -13,9 +13,8 @@ import pytest
 from tests.kit.small_datasets import array_of, write_dataset
 from tests.unit.compat.selection.parquet_files import column, write
 
-from mdstorm._datasets.petastorm_metadata import add_metadata, row_group_counts
-from mdstorm._pickles.stored_pickles import StoredIndex, dump_indexes, load_indexes
-from mdstorm._selection.row_group_index import INDEX_FILE
+from mdstorm._datasets import add_metadata
+from mdstorm._pickles import StoredIndex, dump_indexes, load_indexes
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsafePickleError
 from mdstorm.etl import RowGroupIndexerBase
 from mdstorm.etl.dataset_metadata import ROW_GROUPS_PER_FILE_KEY
@@ -36,6 +35,8 @@ from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
 
 DAY = dt.date(2020, 1, 1)
+#: The index of an MDS dataset.
+INDEX_FILE = "_rowgroup_index"
 TABLE = pa.table(
     {
         "id": pa.array(range(6), pa.int64()),
@@ -195,14 +196,16 @@ def test_new_row_group_index_replaces_the_old_index(tmp_path: Path) -> None:
     assert list(get_row_group_indexes(tmp_path.as_uri())) == ["i"]
     dataset = open_parquet(str(tmp_path))
     assert load_indexes(dataset.common_metadata[ROWGROUPS_INDEX_KEY])["i"].column_name == "id"
-    assert row_group_counts(dataset.common_metadata) == {dataset.files[0].name: 3}
+    counts = json.loads(dataset.common_metadata[ROW_GROUPS_PER_FILE_KEY])
+    assert counts == {dataset.files[0].name: 3}
     assert not (tmp_path / INDEX_FILE).exists()
 
 
 def test_indexer_that_overrides_build_index_receives_rows(tmp_path: Path) -> None:
     class Lengths(SingleFieldIndexer):
         def build_index(self, decoded_rows: Any, piece_index: int) -> Any:
-            return self._mdstorm_add([len(row["s"] or "") for row in decoded_rows], piece_index)
+            lengths = [{"s": len(row["s"] or "")} for row in decoded_rows]
+            return super().build_index(lengths, piece_index)
 
     write(tmp_path, TABLE, rows=2)
     build(tmp_path.as_uri(), Lengths("lengths", "s"))

@@ -18,7 +18,6 @@ from tests.kit.small_datasets import write_dataset
 from tests.unit.compat.spark.converters import converter_of
 
 from mdstorm import TransformSpec
-from mdstorm._spark.converter_files import ModelInputs
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import MDSWriter, open_dataset
@@ -336,13 +335,27 @@ def test_stacked_features_element_spec_has_number_of_columns(
     assert made.element_spec == tf.TensorSpec((None, 2), tf.float32)
 
 
-BATCH = {"a": 1, "b": 2, "y": 3, "w": 4}
+#: The columns of one row.
+ROW = {"a": 1, "b": 2, "y": 3, "w": 4}
+
+
+@pytest.fixture(scope="module")
+def one_row(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
+    columns, fields = {name: [value] for name, value in ROW.items()}, dict.fromkeys(ROW, "long")
+    return converter_of(tmp_path_factory.mktemp("row") / "data", columns, fields)
+
+
+def plain(entry: Any) -> Any:
+    """Return a batch of one row with numbers in place of its tensors."""
+    if isinstance(entry, dict):
+        return {name: plain(values) for name, values in entry.items()}
+    return tuple(map(plain, entry)) if isinstance(entry, tuple) else entry.item()
 
 
 @pytest.mark.parametrize(
     ("inputs", "taken"),
     [
-        ({}, BATCH),
+        ({}, ROW),
         ({"features": "a"}, 1),
         ({"features": ["a"]}, {"a": 1}),
         ({"features": "a", "labels": "y"}, (1, 3)),
@@ -354,11 +367,11 @@ BATCH = {"a": 1, "b": 2, "y": 3, "w": 4}
     ],
 )
 def test_one_feature_name_yields_tensor_and_several_yield_dict(
-    inputs: dict[str, Any], taken: Any
+    one_row: SparkDatasetConverter, inputs: dict[str, Any], taken: Any
 ) -> None:
-    made = ModelInputs(**inputs)
-    assert made(BATCH) == taken
-    assert pickle.loads(pickle.dumps(made))(BATCH) == taken  # noqa: S301 - our own bytes
+    loader = one_row.make_torch_dataloader(1, num_epochs=1, **inputs)
+    for each in (loader, pickle.loads(pickle.dumps(loader))):  # noqa: S301 - our own bytes
+        assert plain(next(iter(each))) == taken
 
 
 @pytest.mark.parametrize(
@@ -370,9 +383,11 @@ def test_one_feature_name_yields_tensor_and_several_yield_dict(
         ({"labels": ["a", "b", "y", "w"]}, "no columns remain for the features"),
     ],
 )
-def test_unknown_feature_name_raises_error(inputs: dict[str, Any], words: str) -> None:
+def test_unknown_feature_name_raises_error(
+    one_row: SparkDatasetConverter, inputs: dict[str, Any], words: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
-        ModelInputs(**inputs).columns(BATCH)
+        next(iter(one_row.make_torch_dataloader(1, **inputs)))
 
 
 LABELLED = 53

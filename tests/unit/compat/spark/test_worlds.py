@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.kit.programs import run_program
+from tests.kit.readers import continue_as_another_process
 from tests.unit.compat.spark.converters import (
     Numbers,
     converter_of,
@@ -15,7 +16,6 @@ from tests.unit.compat.spark.converters import (
     with_each_in_either_order,
 )
 
-from mdstorm._readers import options
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.reader import make_batch_reader, make_reader
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 @pytest.fixture
 def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
     """Return a function that sets a rank's variables, as torchrun does."""
-    options.log_whole_passes.cache_clear()
+    continue_as_another_process()
 
     def set_rank(rank: int, size: int) -> None:
         monkeypatch.setenv("RANK", str(rank))

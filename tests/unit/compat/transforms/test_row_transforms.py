@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.kit.readers import batch_reader, row_reader, write_parquet
 
-from mdstorm._transforms.row_transform import as_declared
+from mdstorm._transforms import RowTransform
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import TransformError
 from mdstorm.reader import make_reader
 from mdstorm.transform import TransformSpec, edit_field, transform_schema
 from mdstorm.unischema import Unischema, UnischemaField
+from mdstorm_backend.format import Schema
 
 GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
 
@@ -122,7 +123,9 @@ NUMBERS = [np.bool_, np.int8, np.uint8, np.int32, np.uint64, np.int64, np.float3
 
 
 def declare(values: Any, dtype: Any, shape: Any = ()) -> Any:
-    return as_declared(values, ("x", dtype, shape, False))
+    """Return a column that is only declared, by a transform without a function."""
+    spec = TransformSpec(edit_fields=[("x", dtype, shape, False)])
+    return RowTransform(spec, Schema(()), ["x"])({"x": values})["x"]
 
 
 @given(

@@ -18,8 +18,7 @@ import pytest
 from tests.kit.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
-from mdstorm._transforms.executor import Executor
-from mdstorm._transforms.worker_pool import WorkerPool, function_identity, pickle_function
+from mdstorm._transforms import Executor, function_identity
 from mdstorm.errors import WorkerDiedError
 from mdstorm.predicates import in_lambda
 
@@ -82,8 +81,12 @@ def test_worker_process_that_dies_raises_error(url: str) -> None:
 
 
 def pool_of(function: Any) -> Any:
-    """Return a pool with one worker process that calls `function`."""
-    return WorkerPool(pickle_function(function), 1)
+    """Return a pool with one worker process that calls `function` with the number of a batch."""
+    return Executor([lambda batch: {"n": function(batch["n"])}], None, ["n"], 1).workers
+
+
+def call(pool: Any, number: int) -> Any:
+    return pool({"n": number})["n"]
 
 
 class TestPool:
@@ -99,7 +102,7 @@ class TestPool:
 
         pool = pool_of(fail)
         with pytest.raises(RuntimeError, match="OddError: 1 and 2"):
-            pool(2)
+            call(pool, 2)
         pool.close()
 
     def test_process_that_died_is_replaced(self) -> None:
@@ -108,27 +111,27 @@ class TestPool:
 
         pool = pool_of(work)
         with pytest.raises(WorkerDiedError):
-            pool(-1)
-        assert pool(1) == 2  # computed by a new process that replaces the dead one
+            call(pool, -1)
+        assert call(pool, 1) == 2  # computed by a new process that replaces the dead one
         (worker,) = pool.alive
         pool.close()
         assert worker.process.returncode == -signal.SIGKILL
         with pytest.raises(WorkerDiedError, match="has ended the worker"):
-            pool(1)
+            call(pool, 1)
 
     def test_closing_the_pool_does_not_wait_for_a_running_function(self) -> None:
         pool = pool_of(lambda pipe: os.read(os.pipe()[0], 1))
         with ThreadPoolExecutor(1) as threads:
-            call = threads.submit(pool, 0)
+            running = threads.submit(call, pool, 0)
             while not pool.alive:
                 pass
             pool.close()
             with pytest.raises(WorkerDiedError, match="has ended the worker"):
-                call.result()
+                running.result()
 
     def test_processes_end_when_the_pool_is_freed(self) -> None:
         pool = pool_of(abs)
-        assert pool(-2) == 2
+        assert call(pool, -2) == 2
         (worker,) = pool.alive
         del pool
         assert worker.process.returncode is not None
@@ -136,8 +139,8 @@ class TestPool:
     def test_processes_end_when_their_parent_is_killed(self) -> None:
         program = (
             "import time\n"
-            "from tests.unit.compat.transforms.test_worker_processes import pool_of\n"
-            "pool_of(lambda _: (print('begun', flush=True), time.sleep(1000)))(0)\n"
+            "from tests.unit.compat.transforms.test_worker_processes import call, pool_of\n"
+            "call(pool_of(lambda _: (print('begun', flush=True), time.sleep(1000))), 0)\n"
         )
         with subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
@@ -150,13 +153,13 @@ class TestPool:
 
     def test_forked_process_starts_its_own_workers(self) -> None:
         pool = pool_of(lambda _: os.getpid())
-        ours = pool(0)
+        ours = call(pool, 0)
         read, write = os.pipe()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             child = os.fork()
         if child == 0:
-            os.write(write, f"{pool(0)} {len(caught)}".encode())
+            os.write(write, f"{call(pool, 0)} {len(caught)}".encode())
             pool.close()
             os._exit(0)
         os.close(write)
@@ -165,12 +168,12 @@ class TestPool:
             theirs, warned = map(int, pipe.read().split())
         assert theirs != ours
         assert warned == 0
-        assert pool(0) == ours
+        assert call(pool, 0) == ours
         pool.close()
 
     def test_forked_process_does_not_keep_parent_workers_alive(self) -> None:
         pool = pool_of(abs)
-        assert pool(-2) == 2
+        assert call(pool, -2) == 2
         child = os.fork()
         if child == 0:
             signal.alarm(60)
@@ -207,7 +210,7 @@ def test_function_that_workers_cannot_unpickle_raises_error(tmp_path: Path) -> N
     pool = pool_of(Unloadable())
     for _ in range(2):
         with pytest.raises(ValueError, match="no number"):
-            pool(0)
+            call(pool, 0)
     pool.close()
 
 

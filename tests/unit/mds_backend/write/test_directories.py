@@ -86,7 +86,8 @@ from mdstorm_backend.write.mds_writer import MDSWriter
 writer = MDSWriter(columns={"n": "int"}, out=sys.argv[1], size_limit=300)
 for number in range(50):
     writer.write({"n": number})
-writer._mdstorm.store.finish()
+while not {"shard.00000.mds", "shard.00001.mds"} <= {*os.listdir(sys.argv[1])}:
+    pass  # threads write the shards
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
