@@ -352,8 +352,8 @@ def test_empty_first_batch_determines_the_column_types(out: Path) -> None:
 class Named(MDSWriter):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        public = {name for name in vars(self) if not name.startswith("_")}
-        for name in {*dir(self._mdstorm), *vars(self._mdstorm), "samples"} - public:
+        held = dict(vars(self))
+        for name in {"samples"}.union(*map(dir, held.values())) - {*held}:
             if not name.startswith("__") and not hasattr(MDSWriter, name):
                 setattr(self, name, name)
 

@@ -501,10 +501,11 @@ PUBLIC = {
 
 def names_within(thing: object) -> set[str]:
     """Return all names that an attribute of a subclass could hide, and others that users choose."""
-    inner = {*dir(thing), *dir(thing._mdstorm)}  # type: ignore[attr-defined]
+    held = vars(thing)
+    inner = {*dir(thing)}.union(*map(dir, held.values()))
     inner |= {"options", "samples", "reading", "_sample", "dataset", "order", "columns"}
     inner |= {"tokenizer"}
-    return {name for name in inner if not name.startswith("__")} - {"_mdstorm"}
+    return {name for name in inner if not name.startswith("__")} - {*held}
 
 
 #: Attribute names that the subclasses below set; tests fill the list before instantiation.
