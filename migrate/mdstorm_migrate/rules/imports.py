@@ -36,6 +36,8 @@ from mdstorm_migrate.rules.rule import rule
 _BOTH = "the name would refer to both libraries"
 #: The beginning of a statement, with the module that it imports from.
 _FROM = re.compile(r"(from[\s\\]+)(\w[\w.\s\\]*?)([\s\\]+import\b)")
+#: The module in ``import module as name``.
+_MODULE = re.compile(r"\A\w[\w.\s\\]*?(?=[\s\\]+as\b)")
 #: The comment after a name, and what stands in its place after the last name.
 _COMMENT = re.compile(r"[ \t]*,[ \t]*?(?P<comment>(?:[ \t]*#[^\r\n]*)?)(?P<newline>\r\n|\r|\n)?")
 _CLOSING = re.compile(r"(?P<comma>,?)(?P<rest>[ \t]*(?:#[^\r\n]*)?)(?=(?P<newline>[\r\n])?)")
@@ -207,7 +209,7 @@ def _import(
     if alias.asname is None:
         new = _plain_import(module, name, action, binding)
     else:
-        new = re.sub(r"^[\w.]+", renamed(alias.name), module.text[start:stop])
+        new = _MODULE.sub(renamed(alias.name), module.text[start:stop], count=1)
     old = " ".join(module.text[start:stop].split())
     shown = ", ".join(" ".join(one.split()) for one in re.split(r";?\s+import\s", new))
     message = f"`import {old}` becomes `import {shown}`"

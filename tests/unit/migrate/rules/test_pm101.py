@@ -36,6 +36,10 @@ def test_renamed_import_keeps_layout_and_uses(text: str) -> None:
     check_moves(text)
 
 
+def test_module_with_spaces_around_its_dots_is_renamed_as_a_whole() -> None:
+    check_rewrite("import petastorm . spark \\\n  as ps\n", "import mdstorm.spark \\\n  as ps\n")
+
+
 @each(
     # mdstorm has only some of the imported names
     (
