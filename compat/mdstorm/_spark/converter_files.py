@@ -164,7 +164,7 @@ class ModelInputs:
             given = self._columns_by_argument
             parts = [given.pop("features", self._others(options.output_columns)), *given.values()]
             outputs: tuple[Output, ...] = tuple(dict.fromkeys(map(self._stacked, parts)))
-            check_outputs(outputs, options.column, all_rows=not options.leaves_out_rows)
+            check_outputs(outputs, options.column, all_rows=options.reads_all_rows)
             options = replace(options, outputs=outputs)
         if options.transform is not None or len(used) == len(options.output_columns):
             return options

@@ -413,12 +413,11 @@ def _null_error(
     names = list(counts)
     several = len(names) > 1
     one = "a value, which also replaces nulls inside arrays," if inside else "a value"
-    filters = ", ".join(f"({name!r}, '!=', None)" for name in names)
+    where = ", ".join(f"({name!r}, '!=', None)" for name in names)
     drop = (
         ""
         if inside
-        else f" with df.na.drop(subset={names!r}), or while reading with filters=[{filters}] in "
-        "converters and readers"
+        else f" with df.na.drop(subset={names!r}), or while reading with where=[{where}]"
     )
     fills = ", ".join(f"{name!r}: …" for name in names)
     held = (

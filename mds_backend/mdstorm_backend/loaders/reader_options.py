@@ -174,6 +174,11 @@ class ReaderOptions:
         """Whether filters or a predicate may leave out rows."""
         return bool(getattr(self.transform, "leaves_out_rows", False))
 
+    @property
+    def reads_all_rows(self) -> bool:
+        """Whether all stored rows are read, and with them the nulls that are counted."""
+        return self.dataset.chosen is None and not self.leaves_out_rows
+
     def is_last_epoch(self, position: Position) -> bool:
         """Whether a position is in the last epoch of its pass."""
         epochs = position.epoch - position.pass_epoch + 1
@@ -224,10 +229,10 @@ class ReaderOptions:
     def null_checked(self) -> list[Column]:
         """Stored columns whose nulls, if any, are certain to be in the output.
 
-        With filters or a predicate there are no such columns, because rows with nulls may be left
-        out. Nulls in images raise an error here.
+        With filters, a predicate or chosen rows there are no such columns, because rows with nulls
+        may be left out. Nulls in images raise an error here.
         """
-        if self.leaves_out_rows:
+        if not self.reads_all_rows:
             return []
         columns = [
             column for name in self.output_columns if (column := self.column(name)) is not None

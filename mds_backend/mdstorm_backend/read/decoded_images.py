@@ -328,8 +328,8 @@ def _instead(name: str) -> str:
     """Return the advice for error messages about missing images."""
     return (
         f"pass the bytes of an image file in fill_nulls={{{name!r}: …}}, request black images and "
-        f"a mask column with null_masks=[{name!r}], or, in a reader, filter out such rows "
-        f"with filters=[({name!r}, '!=', None)]"
+        f"a mask column with null_masks=[{name!r}], or leave out such rows with "
+        f"where=[({name!r}, '!=', None)]"
     )
 
 

@@ -200,8 +200,9 @@ def test_null_image_raises_error_unless_filled(tmp_path: Path) -> None:
     (masked,) = made.make_torch_dataloader(ROWS, decode="image", null_masks=["image"], **IN_ORDER)
     assert [image.mean() for image in masked["image"].numpy()[:3]] == [0, 0, 2]
     assert masked["image_is_null"].tolist() == [False, True, *[False] * (ROWS - 2)]
-    left = torch_pixels(made, decode="image", filters=[("image", "!=", None)])
-    assert len(left) == ROWS - 1
+    for argument in ("filters", "where"):
+        left = torch_pixels(made, decode="image", **{argument: [("image", "!=", None)]})
+        assert len(left) == ROWS - 1
 
 
 def test_empty_image_is_reported_as_corrupt_and_not_as_null(tmp_path: Path) -> None:

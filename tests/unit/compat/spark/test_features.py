@@ -199,8 +199,10 @@ def test_null_integers_in_stacked_matrix_raise_error_unless_filled(
         filled = {"fill_nulls": {"n": -1}, "shuffle_row_groups": False}
         (x,) = batches(with_nulls, features=["n", "k"], stack=True, **filled)
         assert (x.tolist(), x.dtype) == ([[1, 7], [-1, 8], [3, 9]], np.int64)
-        (x,) = batches(with_nulls, features=["n", "k"], stack=True, filters=[("n", "!=", None)])
-        assert sorted(x.tolist()) == [[1, 7], [3, 9]]
+        for argument in ("filters", "where"):
+            left_out = {argument: [("n", "!=", None)]}
+            (x,) = batches(with_nulls, features=["n", "k"], stack=True, **left_out)
+            assert sorted(x.tolist()) == [[1, 7], [3, 9]]
 
 
 def test_nulls_without_statistics_in_stacked_matrix_raise_error(tmp_path: Path) -> None:

@@ -38,16 +38,26 @@ def nulls(tmp_path: Path, name: str) -> SparkDatasetConverter:
 
 @with_either
 @pytest.mark.parametrize("pool", ["thread", pytest.param("process", marks=pytest.mark.long)])
-@pytest.mark.parametrize("how", ["predicate", "filters"])
+@pytest.mark.parametrize("how", ["predicate", "filters", "where", "rows"])
 def test_nulls_in_rows_that_are_filtered_out_raise_no_error(
     tmp_path: Path, read: Read, how: str, pool: str
 ) -> None:
     columns = {"id": [0, 1, 2], "v": [True, None, False]}
     converter = converter_of(tmp_path / "nulls", columns, {"id": "long", "v": "boolean"})
-    left = {"predicate": in_lambda(["id"], lambda id: id != 1), "filters": [("id", "!=", 1)]}
+    left: dict[str, Any] = {
+        "predicate": in_lambda(["id"], lambda id: id != 1),
+        "filters": [("id", "!=", 1)],
+        "where": [("v", "!=", None)],
+        "rows": [0, 2],
+    }
     batches = read(converter, reader_pool_type=pool, **{how: left[how]}, **IN_ORDER)
     assert [list(batch["v"]) for batch in batches] == [[True, False]]
-    left = {"predicate": in_lambda(["id"], lambda id: id > 0), "filters": [("id", ">", 0)]}
+    left = {
+        "predicate": in_lambda(["id"], lambda id: id > 0),
+        "filters": [("id", ">", 0)],
+        "where": [("id", ">", 0)],
+        "rows": [1, 2],
+    }
     with pytest.raises((NullValueError, tf.errors.OpError), match="column 'v' holds 1 null"):
         read(converter, reader_pool_type=pool, **{how: left[how]}, **IN_ORDER)
 
