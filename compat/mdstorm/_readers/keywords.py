@@ -206,7 +206,10 @@ class AddedKeywords(TypedDict, total=False):
 
 
 class AddedReaderKeywords(AddedKeywords, total=False):
-    """mdstorm's keywords for `make_reader` and `make_batch_reader`."""
+    """mdstorm's keywords for `make_reader` and `make_batch_reader`.
+
+    Those declared here choose what a URL opens, which a converter already knows.
+    """
 
     version: Annotated[
         int | str | None,
