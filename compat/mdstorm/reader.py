@@ -94,8 +94,9 @@ def make_reader(
     Returns
     -------
     Reader
-        Yields namedtuples with one value per field: NumPy scalars and arrays, `Decimal`, and None
-        for null. With an `NGram`, yields n-grams of such rows.
+        Yields namedtuples with one value per field: NumPy scalars and arrays, and `Decimal`. A null
+        is NaN in a field of floating-point scalars, and None in others. With an `NGram`, yields
+        n-grams of such rows.
 
     Raises
     ------
