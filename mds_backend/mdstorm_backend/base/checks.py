@@ -44,14 +44,19 @@ def unknown_keyword(
     return ArgumentTypeError(f"{function}() got an unexpected keyword argument {name!r}{remedy}")
 
 
+def keywords_of(function: Callable[..., Any]) -> set[str]:
+    """Return the names of the parameters that can be passed as keywords, except ``self``."""
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    parameters = signature(function).parameters.values()
+    return {one.name for one in parameters if one.kind in kinds and one.name != "self"}
+
+
 def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Decorate a function so that its error for an unknown keyword suggests a similar keyword.
 
     The error is an ArgumentTypeError, a TypeError like Python's own.
     """
-    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-    parameters = signature(function).parameters.values()
-    known = {one.name for one in parameters if one.kind in kinds and one.name != "self"}
+    known = keywords_of(function)
     called = function.__qualname__.removesuffix(".__init__")
 
     @wraps(function)
@@ -68,6 +73,34 @@ def suggests_fields(dataclass: type[_Result]) -> type[_Result]:
     made: Any = dataclass
     made.__init__ = suggests_keywords(made.__init__)
     return dataclass
+
+
+def refuses_assigned_arguments(decorated: type[_Result]) -> type[_Result]:
+    """Decorate a class so that assigning an argument without effect raises an AttributeError.
+
+    These are the keyword-only arguments of its constructor that are no attributes of the class.
+    Instances of subclasses are not checked, because subclasses may use any names.
+    """
+    made: Any = decorated
+    parameters = signature(made.__init__).parameters.values()
+    arguments = {
+        one.name
+        for one in parameters
+        if one.kind is Parameter.KEYWORD_ONLY and not hasattr(decorated, one.name)
+    }
+    assign = made.__setattr__
+
+    def checked(self: object, name: str, value: Any) -> None:
+        if name in arguments and type(self) is decorated:
+            kind = decorated.__name__
+            raise AttributeError(
+                f"{kind}.{name} is read only by the constructor, so assigning it would have no "
+                f"effect: pass {name}=… to a new {kind}"
+            )
+        assign(self, name, value)
+
+    made.__setattr__ = checked
+    return decorated
 
 
 def check_flag(name: str, value: object) -> None:

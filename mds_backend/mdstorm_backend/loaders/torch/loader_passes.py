@@ -83,8 +83,6 @@ class LoaderPasses:
 
     Attributes
     ----------
-    options : mapping
-        Arguments of ``DataLoader``, as given.
     batch_map : callable or None
         The function applied to each batch.
     device : torch.device or None
@@ -101,7 +99,6 @@ class LoaderPasses:
         Whether ``len`` is available to callers that assume that all passes have the same length.
     """
 
-    options: Mapping[str, Any]
     batch_map: torch_batches.BatchMap | None
     device: torch.device | None
     reads_blocks: bool
@@ -233,7 +230,7 @@ class LoaderPasses:
         workers = self.workers
         if workers is None or workers.is_busy or not workers.can_read(made.segment):
             self.end_workers()
-            workers = torch_batches.Workers(made, self.options)
+            workers = torch_batches.Workers(made, loader)
             self.workers = workers if loader.persistent_workers else None
         try:
             yield from workers.batches(made.segment)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from mdstorm_backend.base import Iteration, OwnContext, check_function
-from mdstorm_backend.base.checks import overrides
+from mdstorm_backend.base import Iteration, OwnContext, check_function, unknown_keyword
+from mdstorm_backend.base.checks import keywords_of, overrides, refuses_assigned_arguments
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Loader, Statistics, Trace, describe_data
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@refuses_assigned_arguments
 class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     """A ``DataLoader`` that takes whole batches from a `StreamingDataset`.
 
@@ -145,7 +146,6 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         own_iteration = is_ours and overrides(dataset, StreamingDataset, "__iter__")
         reads_blocks = is_ours and not own_iteration and batch_size is not None
         self._mdstorm = loader_passes.LoaderPasses(
-            options=options,
             batch_map=batch_map,
             device=moved_batches.check_device(device),
             reads_blocks=reads_blocks,
@@ -158,9 +158,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         rows = None if batch_size is None else int(batch_size)
         super().__init__(dataset, batch_size=rows, **options)
         if own_iteration and not _counts_itself(self):
-            collate = self.collate_fn  # may come from another loader, already wrapped
-            if isinstance(collate, partial) and collate.func is torch_batches.noted:
-                collate = collate.args[0]
+            collate = torch_batches.without_note(self.collate_fn)  # of another loader
             self.collate_fn = partial(torch_batches.noted, collate, dataset, rows is None)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
@@ -216,7 +214,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     def __iter__(self) -> Iteration[BatchT]:  # type: ignore[override]
         kept = self._mdstorm
         if self.num_workers:
-            torch_batches.check_can_be_sent(kept.batch_map, kept.options)
+            torch_batches.check_can_be_sent(self, kept.batch_map)
         batches: Generator[Any, None, None]
         if kept.reads_blocks:
             own = _has_own_states(self.dataset)
@@ -402,8 +400,13 @@ def named(arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any
     Raises
     ------
     TypeError
-        If there are too many arguments, or one is unknown or given twice.
+        If there are too many arguments, or one is given twice.
+    ArgumentTypeError
+        If an argument is unknown.
     """
+    known = keywords_of(DataLoader) | keywords_of(StreamingDataLoader)
+    for name in options.keys() - known:
+        raise unknown_keyword("StreamingDataLoader", name, known)
     found = signature(DataLoader).bind(None, None, *arguments, **options).arguments
     given = {name: found[name] for name in found if name not in ("dataset", "batch_size")}
     return {**given, "num_workers": int(given.get("num_workers", 0))}

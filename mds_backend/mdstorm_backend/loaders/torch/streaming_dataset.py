@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
-from mdstorm_backend.base.checks import overrides, suggests_keywords, warn_user
+from mdstorm_backend.base.checks import (
+    overrides,
+    refuses_assigned_arguments,
+    suggests_keywords,
+    warn_user,
+)
 from mdstorm_backend.datasets import open_dataset, stream_files
 from mdstorm_backend.datasets.sample_access import Array, Spanner, StoredShard
 from mdstorm_backend.datasets.stream import Stream
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+@refuses_assigned_arguments
 class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
     """Samples of MDS datasets, for `StreamingDataLoader` or for a plain ``DataLoader``.
 

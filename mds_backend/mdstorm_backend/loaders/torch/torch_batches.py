@@ -18,6 +18,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
 from mdstorm_backend.base import name_function
+from mdstorm_backend.base.checks import keywords_of
 from mdstorm_backend.base.recorder import Cause, Made, Recorder, Spans
 from mdstorm_backend.base.threads import set_up_arrow
 from mdstorm_backend.base.worker_processes import end_with_parent
@@ -37,6 +38,10 @@ BatchMap: TypeAlias = Callable[[Any], Any]
 #: A table's consecutive batches are moved from worker processes, and to a device, in groups of
 #: about this many bytes, because moving takes more processor time than reading a batch.
 _BYTES_TOGETHER = 1 << 20
+#: Arguments of ``DataLoader`` that determine the batches, and not how processes make them.
+_OF_BATCHES = frozenset(
+    ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "collate_fn", "drop_last")
+)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -194,6 +199,13 @@ def noted(collate: Collate, dataset: StreamingDataset, is_one: bool, items: Any)
     return collate(items)
 
 
+def without_note(collate: Collate) -> Collate:
+    """Return the function that `noted` calls, or `collate` itself if it is another function."""
+    if isinstance(collate, partial) and collate.func is noted:
+        return collate.args[0]  # type: ignore[no-any-return]
+    return collate
+
+
 class Workers:
     """Worker processes that make the batches for one pass after another.
 
@@ -203,28 +215,28 @@ class Workers:
     ----------
     batches : OutputBatches
         The batches of the first pass; each worker makes its part of them.
-    options : mapping
-        Arguments of ``DataLoader``; `batches` determine how many workers there are.
+    loader : DataLoader
+        Has the arguments for its worker processes as attributes. `batches` determine how many
+        workers there are.
     """
 
-    def __init__(self, batches: OutputBatches, options: Mapping[str, Any]) -> None:
+    def __init__(self, batches: OutputBatches, loader: DataLoader[Any]) -> None:
         self._options = batches.segment.options
         self.is_busy = False
         # Not `options.schema`, which raises an error if streams have different columns, as they may
         # if samples are made one by one.
         if not all(column.is_numpy() for column in self._options.dataset.schema):
             set_up_arrow()  # once, rather than in each process
-        context, count = _context_of(options), self._options.num_workers
+        context, count = _context_of(loader), self._options.num_workers
         self._queues = [context.SimpleQueue() for _ in range(count)]
-        left_out = ("collate_fn", "drop_last", "batch_size", "num_workers", "persistent_workers")
-        kept = {name: value for name, value in options.items() if name not in left_out}
+        others = keywords_of(DataLoader) - _OF_BATCHES - {"num_workers", "persistent_workers"}
         self._loader: DataLoader[Any] = DataLoader(
             _Part(batches, self._queues),
             batch_size=None,
             collate_fn=same,
             num_workers=count,
             persistent_workers=True,
-            **kept,
+            **{name: getattr(loader, name) for name in others},
         )
 
     def can_read(self, segment: Segment) -> bool:
@@ -260,16 +272,13 @@ class Workers:
             iterator._shutdown_workers()  # type: ignore[attr-defined]
 
 
-def _context_of(options: Mapping[str, Any]) -> Any:
+def _context_of(loader: DataLoader[Any]) -> Any:
     """Return the `multiprocessing` context that worker processes are started in."""
-    context = options.get("multiprocessing_context")
-    if context is None or isinstance(context, str):
-        return get_context(context)
-    return context
+    return loader.multiprocessing_context or get_context()
 
 
-def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) -> None:
-    """Raise an error if a function that worker processes need cannot be sent to them.
+def check_can_be_sent(loader: DataLoader[Any], batch_map: BatchMap | None) -> None:
+    """Raise an error if a function that a loader's worker processes need cannot be sent to them.
 
     A forked process inherits the functions.
 
@@ -278,10 +287,11 @@ def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) ->
     ArgumentTypeError
         If a function cannot be pickled.
     """
-    method = _context_of(options).get_start_method()
+    method = _context_of(loader).get_start_method()
     if method == "fork":
         return
-    for name, function in (("batch_map", batch_map), ("collate_fn", options.get("collate_fn"))):
+    collate = without_note(loader.collate_fn)
+    for name, function in (("batch_map", batch_map), ("collate_fn", collate)):
         try:
             reduction.ForkingPickler.dumps(function)
         except (PicklingError, AttributeError, TypeError) as error:

@@ -1,6 +1,6 @@
 """Dataset arguments are attributes, and changes take effect at the next iteration."""
 
-from copy import copy
+from copy import copy, deepcopy
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -213,3 +213,82 @@ def test_share_given_twice_raises_error(urls: list[str]) -> None:
     order = ExactOrder(rank=1, world_size=2)
     with pytest.raises(InvalidArgumentError, match="the order's own share, rank 1 of 2"):
         StreamingDataset(local=urls[0], batch_size=4, order=order, world=(0, 2))
+
+
+class Bare(StreamingDataset):
+    """A dataset with attributes of its own, whose names are arguments of the constructor."""
+
+    def __init__(self, url: str) -> None:
+        self.transform = abs
+        super().__init__(remote=url, batch_size=4)
+        self.columns = ["number"]
+
+
+class BareLoader(StreamingDataLoader[Any]):
+    def __init__(self, dataset: StreamingDataset) -> None:
+        super().__init__(dataset, 4)
+        self.device = "tpu"
+
+
+@pytest.mark.parametrize(
+    "name", ["transform", "fill_nulls", "num_epochs", "rows", "where", "columns", "order", "world"]
+)
+def test_assigning_an_argument_that_is_no_setting_raises_error(urls: list[str], name: str) -> None:
+    dataset = dataset_of(urls)
+    with pytest.raises(AttributeError, match=f"StreamingDataset.{name} .* pass {name}=… to a new"):
+        setattr(dataset, name, None)
+    assert not hasattr(dataset, name)
+    assert not hasattr(copy(dataset), name)
+
+
+@pytest.mark.parametrize("name", ["batch_map", "device"])
+def test_assigning_an_argument_of_a_loader_raises_error(urls: list[str], name: str) -> None:
+    loader: Any = StreamingDataLoader(dataset_of(urls), 4)
+    with pytest.raises(AttributeError, match=f"StreamingDataLoader.{name} .* pass {name}=… to a"):
+        setattr(loader, name, None)
+    assert not hasattr(loader, name)
+
+
+def test_subclasses_may_assign_attributes_with_the_names_of_arguments(urls: list[str]) -> None:
+    dataset = Bare(urls[0])
+    loader = BareLoader(dataset)
+    assert (dataset.transform, dataset.columns, loader.device) == (abs, ["number"], "tpu")
+    assert len(column(loader)) == 15
+    assert deepcopy(dataset).columns == ["number"]
+
+
+def mark_worker(number: int) -> None:
+    info: Any = torch.utils.data.get_worker_info()
+    info.dataset.mark = number
+
+
+def test_worker_options_assigned_to_a_loader_apply_to_the_next_pass(urls: list[str]) -> None:
+    def marked(batch: Any) -> Any:
+        info: Any = torch.utils.data.get_worker_info()
+        return getattr(info.dataset, "mark", "none")
+
+    loader = StreamingDataLoader(
+        dataset_of(urls), 4, num_workers=2, batch_map=marked, multiprocessing_context="fork"
+    )
+    assert set(loader) == {"none"}
+    loader.worker_init_fn = mark_worker
+    assert set(loader) == {0, 1}
+    loader.num_workers, loader.worker_init_fn = 1, None
+    assert set(loader) == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("num_worker", "did you mean num_workers"),
+        ("batchmap", "did you mean batch_map"),
+        ("collate", "did you mean collate_fn"),
+        ("columns", "Keywords are .*batch_size, collate_fn, "),
+    ],
+)
+def test_unknown_loader_argument_names_the_most_similar_one(
+    urls: list[str], name: str, text: str
+) -> None:
+    options: dict[str, Any] = {name: 3}
+    with pytest.raises(ArgumentTypeError, match=rf"StreamingDataLoader\(\) got .*{name}'.*{text}"):
+        StreamingDataLoader(dataset_of(urls), 4, **options)
