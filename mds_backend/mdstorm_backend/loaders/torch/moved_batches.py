@@ -128,27 +128,6 @@ def _grouped(batches: NumberedBatches, rows: int) -> Generator[list[NumberedBatc
             yield group
 
 
-class _Copies(NamedTuple):
-    """A group of batches that is being copied.
-
-    Attributes
-    ----------
-    batches : deque
-        The batches that have not been yielded, with tensors on the device.
-    marks : list of (int, int)
-        The offset and size of each batch.
-    memory : list of torch.Tensor
-        The tensors that own the memory of those in the batches.
-    event : object
-        Occurs on the device once the copies are complete.
-    """
-
-    batches: deque[Any]
-    marks: list[tuple[int, int]]
-    memory: list[torch.Tensor]
-    event: Any
-
-
 def _copied_ahead(
     groups: Generator[list[NumberedBatch], None, None], device: torch.device, module: Any
 ) -> NumberedBatches:
@@ -158,38 +137,42 @@ def _copied_ahead(
     ``torch.cuda`` or the module of another accelerator.
     """
     stream = module.Stream(device)
-    waiting: deque[_Copies] = deque()
+    waiting: deque[NumberedBatches] = deque()
     with closing(groups):
         for group in groups:
-            with module.stream(stream):
-                waiting.append(_start_copies(group, device, stream))
+            waiting.append(_copying(group, device, module, stream))
             if len(waiting) > _AHEAD:
-                yield from _ready(waiting.popleft(), device, module)
+                yield from waiting.popleft()
         while waiting:
-            yield from _ready(waiting.popleft(), device, module)
+            yield from waiting.popleft()
 
 
-def _start_copies(group: list[NumberedBatch], device: torch.device, stream: Any) -> _Copies:
-    batches, memory = _pinned_tensors(
-        [batch for batch, *_ in group], lambda tensor: start_copy(tensor, device)
-    )
+def _copying(
+    group: list[NumberedBatch], device: torch.device, module: Any, stream: Any
+) -> NumberedBatches:
+    """Start copying a group on `stream`, and return a generator that yields it when requested."""
+    with module.stream(stream):
+        batches, memory = _pinned_tensors(
+            [batch for batch, *_ in group], lambda tensor: start_copy(tensor, device)
+        )
+        copied = stream.record_event()
     marks = [(offset, size) for _, offset, size in group]
-    return _Copies(deque(batches), marks, memory, stream.record_event())
+
+    def ready(batches: deque[Any]) -> NumberedBatches:
+        for offset, size in marks:
+            # Another stream may be the current one for each batch.
+            _wait(module.current_stream(device), copied, memory)
+            if len(batches) == 1:
+                memory.clear()  # from now on, only the user keeps the last batch
+            yield batches.popleft(), offset, size
+
+    return ready(deque(batches))
 
 
-def _ready(copies: _Copies, device: torch.device, module: Any) -> NumberedBatches:
-    """Yield batches; before each, make the stream that is then current wait for the copies."""
-    for offset, size in copies.marks:
-        _wait(copies, module.current_stream(device))
-        if len(copies.batches) == 1:
-            copies.memory.clear()  # from now on, only the user keeps the last batch
-        yield copies.batches.popleft(), offset, size
-
-
-def _wait(copies: _Copies, stream: Any) -> None:
+def _wait(stream: Any, copied: Any, memory: list[torch.Tensor]) -> None:
     """Make a stream wait for copies, and mark their memory as used by that stream."""
-    stream.wait_event(copies.event)
-    for tensor in copies.memory:
+    stream.wait_event(copied)
+    for tensor in memory:
         tensor.record_stream(stream)
 
 
