@@ -24,6 +24,7 @@ from mdstorm_backend.loaders import (
     CONSUMER,
     MOST_UNUSED,
     Consumer,
+    Epochs,
     Loader,
     NumberedBatches,
     Recorder,
@@ -54,20 +55,31 @@ class CountedPass:
         one.
     is_over : bool
         Whether the end was requested.
-    loop : Loader or None
-        The loop that the batches come from; None if PyTorch makes them.
+    epochs : Epochs or None
+        Where the next iteration over the dataset begins; None if the dataset is of another class.
+    changes : int
+        The value of `Epochs.changes` when the latest batch was taken.
     """
 
     start: Position | None = None
     consumer: Consumer = field(default_factory=CONSUMER.get)
     samples: tuple[int, ...] = (0,)
     is_over: bool = False
-    loop: Loader | None = None
+    epochs: Epochs | None = None
+    changes: int = 0
+
+    @classmethod
+    def over(cls, dataset: object) -> CountedPass:
+        """Return the beginning of the next iteration over a dataset."""
+        if not isinstance(dataset, StreamingDataset):
+            return cls()
+        epochs = dataset._mdstorm.epochs
+        return cls(epochs.next_position, epochs=epochs, changes=epochs.changes)
 
     @property
     def is_outdated(self) -> bool:
-        """Whether a state was loaded through the dataset, or an epoch set, since the last batch."""
-        return self.loop is not None and not self.loop.is_within
+        """Whether a state was loaded, or an epoch set, since the latest batch."""
+        return self.epochs is not None and self.epochs.changes != self.changes
 
     @property
     def position(self) -> tuple[Position | None, int, bool]:
@@ -113,8 +125,10 @@ class LoaderPasses:
         """Return a copy for a loader over the same dataset, without running iterations."""
         counted = None
         if self.counted is not None:
-            start, samples, is_over = self.counted.position
-            counted = CountedPass(start, Consumer(), (samples,), is_over)
+            _, samples, is_over = self.counted.position
+            counted = replace(
+                self.counted, consumer=Consumer(), samples=(samples,), is_over=is_over
+            )
         return replace(
             self,
             passes=None,
@@ -194,7 +208,7 @@ class LoaderPasses:
     ) -> Generator[Any, None, None]:
         """Run a pass like `run`, and count the samples in each segment of it."""
         segment, loop = None, self.of(loader)
-        counted = CountedPass(loop=loop)
+        counted, epochs = CountedPass.over(loader.dataset), loop.epochs
         with closing(self.run(loader)) as batches:
             for batch in batches:
                 rows, samples = count_rows(batch), counted.samples
@@ -202,7 +216,7 @@ class LoaderPasses:
                     segment, samples = loop.segment, (*samples[:-1], 0)
                 # Nothing is called here, since Ctrl-C in a call would lose the batch.
                 counted.samples = (*samples[-MOST_UNUSED:], samples[-1] + rows)
-                self.counted_pass = counted
+                self.counted_pass, counted.changes = counted, epochs.changes
                 yield batch
 
     def _make_batches(
@@ -259,8 +273,8 @@ def counted_batches(
     loader: DataLoader[Any], kept: LoaderPasses, count_rows: CountRows
 ) -> Generator[Any, None, None]:
     """Iterate with PyTorch's own loader, counting the rows that it yields."""
-    is_ours = isinstance(loader.dataset, StreamingDataset)
-    counted = CountedPass(source_of(loader)._mdstorm.epochs.next_position if is_ours else None)
+    counted = CountedPass.over(loader.dataset)
+    epochs = counted.epochs
     batches: NumberedBatches = ((batch, 0, 0) for batch in DataLoader.__iter__(loader))
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)
@@ -271,7 +285,7 @@ def counted_batches(
         rows = count_rows(batch)
         # This call precedes the counting, since Ctrl-C in a call after it would lose the batch.
         recorder.record_received([rows])
-        samples = counted.samples
+        samples, counted.changes = counted.samples, 0 if epochs is None else epochs.changes
         counted.samples = (*samples[-MOST_UNUSED:], samples[-1] + rows)
         kept.counted_pass = counted  # another iteration may have been advanced in the meantime
         yield batch

@@ -159,6 +159,8 @@ class OpenedDataset:
     def set_epoch(self, epoch: int) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch."""
         self.epochs.set_next(epoch, self.options.num_epochs)
+        if self.samples is not None:
+            self.samples.replaced_after = self.samples.yielded
 
     @cached_property
     def sample_maker(self) -> SampleMaker:
@@ -253,7 +255,11 @@ class OpenedDataset:
             return self._state_at(reached, num_samples)
         samples = self.samples
         if get_worker_info() is None:
-            return self._state_of_latest(0 if samples is None else samples.yielded)
+            if samples is None:
+                return self._state_of_latest(0)
+            if samples.yielded == samples.replaced_after:
+                return self._state_of_latest(0, self.epochs.next_position)
+            return self._state_of_latest(samples.yielded)
         if samples is None or samples.worker.group is None:  # inherited from the parent
             raise StateMismatchError(
                 "this worker process has not started reading, so it has no position: request the "

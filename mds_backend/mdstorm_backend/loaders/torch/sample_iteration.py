@@ -10,7 +10,7 @@ state from each worker after every batch, and passes it to the same worker on re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -68,6 +68,9 @@ class SampleIteration:
     noted : int
         How many of these samples `OpenedDataset.record_items` has accounted for; negative for
         samples in earlier segments.
+    replaced_after : int or None
+        The value of `yielded` when an epoch was set in this segment; otherwise None. Until the next
+        sample is yielded, the position is where the next iteration begins.
 
     Raises
     ------
@@ -80,6 +83,7 @@ class SampleIteration:
     batch_size: int | None
     worker: Worker
     state: Mapping[str, Any] | None = None
+    replaced_after: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         state = self.state
@@ -160,7 +164,7 @@ class SampleIteration:
                 break
             self._segment, self._part = following, self.worker.number
             self.noted -= self.yielded
-            self.yielded, self._offsets = 0, [(0, 0)]
+            self.yielded, self._offsets, self.replaced_after = 0, [(0, 0)], None
         if self._usage is not None:
             self._usage.is_over = True
 

@@ -265,10 +265,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             # Make the dataset move only this loader's position.
             dataset._mdstorm.latest = kept.of(self)
         dataset.set_epoch(epoch)
-        if kept.reads_blocks:
-            kept.counted_pass = None
-        elif isinstance(dataset, StreamingDataset) and not _has_own_states(dataset):
-            kept.counted_pass = loader_passes.CountedPass(dataset._mdstorm.epochs.next_position)
+        kept.counted_pass = None
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the loader's position, for `load_state_dict` of an equivalent loader.
@@ -286,7 +283,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
-        start, samples, is_over = (None, 0, False) if counted is None else counted.position
+        counted = counted or loader_passes.CountedPass.over(self.dataset)
+        start, samples, is_over = counted.position
         if has_own_states:
             return self.dataset.state_dict(samples * opened.num_ranks, False)
         check_items_are_samples(self.dataset)

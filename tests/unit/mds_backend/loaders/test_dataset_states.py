@@ -315,7 +315,7 @@ def test_state_after_set_epoch_resumes_with_that_epoch(
 
 
 @in_either_order
-@pytest.mark.parametrize("kind", ["plain", "counting itself", "own states"])
+@of_each_kind
 @after_some_or_all
 def test_state_after_dataset_set_epoch_resumes_with_that_epoch(
     url: str, order: str, kind: str, batches: int | None
@@ -379,6 +379,25 @@ def test_set_epoch_within_a_pass_over_samples_affects_only_the_next_pass(
     assert samples(resuming) == expected[len(found) :]
     next(iter(reading))
     assert dataset.state_dict()["epoch"] == 7
+
+
+@in_either_order
+@pytest.mark.parametrize(("seen", "more"), [(1, 10), (50, ROWS), (ROWS, 10)])
+def test_epoch_set_after_samples_is_the_position_until_the_next_sample(
+    url: str, order: str, seen: int, more: int
+) -> None:
+    dataset, resumed, again = (dataset_of(url, order, num_epochs=2) for _ in range(3))
+    iterator = iter(dataset)
+    found = samples(iterator, seen)
+    dataset.set_epoch(5)
+    state = dataset.state_dict()
+    assert (state["epoch"], state["sample_in_epoch"]) == (5, 0)
+    resumed.load_state_dict(state)
+    found += samples(iterator, more)
+    again.load_state_dict(dataset.state_dict())
+    assert len(found) == seen + more
+    assert samples(again) == samples(iterator)
+    assert samples(resumed) == samples(dataset)
 
 
 @in_either_order

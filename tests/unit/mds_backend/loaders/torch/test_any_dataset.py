@@ -7,7 +7,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
 from copy import copy
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +101,56 @@ def test_subclass_with_its_own_iterator_has_a_length_and_states(url: str, num_wo
     assert flat(begun + column(again)) == squares
 
 
-def test_state_of_counted_batches_after_set_epoch_is_at_its_beginning(url: str) -> None:
-    loader = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size=4)
+@pytest.mark.parametrize("kind", [StreamingDataLoader, OwnLoader])
+def test_state_of_counted_batches_after_set_epoch_is_at_its_beginning(
+    url: str, kind: type[StreamingDataLoader]
+) -> None:
+    loader = kind(Squares(remote=url, **ARGUMENTS), batch_size=4)
     assert len([*islice(loader, 3)]) == 3
     loader.set_epoch(5)
     state = loader.state_dict()
     assert (state["epoch"], state["sample_in_epoch"]) == (5, 0)
+
+
+@in_either_order
+@pytest.mark.parametrize(
+    ("kind", "batch_size"),
+    [*product([StreamingDataset, Squares], [4, None]), (Counting, 4)],
+)
+def test_position_set_on_the_dataset_applies_to_the_state_until_the_next_batch(
+    url: str, order: str, kind: type[StreamingDataset], batch_size: int | None
+) -> None:
+    dataset = made_in(order, kind, url)
+    loader = StreamingDataLoader(dataset, batch_size)
+    state = loader.state_dict()
+    assert state is not None
+    iterator = iter(loader)
+    column(islice(iterator, 3))
+    dataset.set_epoch(5)
+    assert at(loader.state_dict()) == (5, 0)
+    next(iterator)
+    assert at(loader.state_dict()) == (0, 4 * (batch_size or 1))
+    dataset.load_state_dict(state)
+    assert at(loader.state_dict()) == at(state)
+
+
+@in_either_order
+@pytest.mark.parametrize("kind", [StreamingDataset, Squares])
+@pytest.mark.parametrize("batch_size", [4, None])
+def test_state_before_an_iteration_is_where_it_begins(
+    url: str, order: str, kind: type[StreamingDataset], batch_size: int | None
+) -> None:
+    dataset = made_in(order, kind, url)
+    assert len([*dataset]) == ROWS
+    loader = StreamingDataLoader(dataset, batch_size)
+    resumed = StreamingDataLoader(made_in(order, kind, url), batch_size)
+    resumed.load_state_dict(loader.state_dict())
+    assert column(resumed) == column(loader)
+
+
+def at(state: Any) -> tuple[int, int]:
+    """Return the epoch of a state, at least 0, and how many samples of it are consumed."""
+    return max(state["epoch"], 0), state["sample_in_epoch"]
 
 
 @pytest.mark.parametrize("used", [1, 2, 5])
@@ -144,7 +188,8 @@ def test_state_of_copied_loader_excludes_prefetched_batch(url: str, batch_size: 
     begun = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size)
     with Consumer(lambda: True).requesting():
         column(islice(begun, 3))
-    assert copy(begun).state_dict() == begun.state_dict()
+    pickled: StreamingDataLoader = pickle.loads(pickle.dumps(begun))  # noqa: S301
+    assert copy(begun).state_dict() == pickled.state_dict() == begun.state_dict()
 
 
 @pytest.mark.parametrize("batch_size", [4, None])
