@@ -112,6 +112,13 @@ def test_state_of_counted_batches_after_set_epoch_is_at_its_beginning(
     assert (state["epoch"], state["sample_in_epoch"]) == (5, 0)
 
 
+def test_collate_fn_of_another_loader_counts_items_once(url: str) -> None:
+    first = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), 4)
+    second = StreamingDataLoader(first.dataset, 4, collate_fn=first.collate_fn)
+    assert len(column(islice(second, 3))) == 3
+    assert at(second.state_dict()) == (0, 12)
+
+
 @in_either_order
 @pytest.mark.parametrize(
     ("kind", "batch_size"),
