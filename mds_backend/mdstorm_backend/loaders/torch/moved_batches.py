@@ -1,4 +1,4 @@
-"""Move batches: between processes, into pinned memory, and to a device.
+"""Move batches into pinned memory and to a device.
 
 The copies of `on_device` run on a separate stream while previous batches are in use. Three things
 make this safe:
@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Mapping, MutableMapping
 from contextlib import closing
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import NumberedBatches
-from mdstorm_backend.loaders.torch.packed_tensors import PackedTensors, pack, unpack
+from mdstorm_backend.loaders.torch.packed_tensors import is_plain, pack, unpack
 
 #: A batch, its offset and its size.
 NumberedBatch: TypeAlias = tuple[Any, int, int]
@@ -30,8 +29,6 @@ NumberedBatch: TypeAlias = tuple[Any, int, int]
 _AHEAD = 1
 #: Maximum number of batches in a group.
 _MOST_TOGETHER = 32
-#: Tensors of at least this many bytes are sent to another process on their own.
-_LARGE = 1 << 20
 #: Tensors of more bytes than this are pinned on their own. Smaller ones are packed, because moving
 #: one takes as long as copying some 100 KiB. However, a packed tensor that a user keeps also keeps
 #: the tensors that are packed with it in memory.
@@ -220,7 +217,7 @@ def _pinned_tensors(
     small: list[int] = []
     large: list[int] = []
     for number, tensor in enumerate(tensors):
-        is_small = _is_plain(tensor) and tensor.nbytes <= _MOST_PACKED
+        is_small = is_plain(tensor) and tensor.nbytes <= _MOST_PACKED
         (small if is_small else large).append(number)
     memory = []
     together = pack([tensors[number] for number in small], pinned_memory)
@@ -240,7 +237,7 @@ def _pinned(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor in pinned memory, or unchanged if it is not in the CPU's memory."""
     if tensor.device.type != "cpu" or tensor.is_pinned():
         return tensor
-    if not _is_plain(tensor):
+    if not is_plain(tensor):
         return tensor.pin_memory()
     # `Tensor.pin_memory` would use all of PyTorch's threads, which occupy processors for a while
     # after each copy. Other threads need these processors for reading and decoding.
@@ -252,80 +249,6 @@ def _pinned(tensor: torch.Tensor) -> torch.Tensor:
 def pinned_memory(nbytes: int) -> torch.Tensor:
     """Return bytes in new pinned memory, from which an accelerator copies without waiting."""
     return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
-
-
-class _Slot(NamedTuple):
-    """A placeholder for a packed tensor."""
-
-    number: int
-
-
-class _Tuple(NamedTuple):
-    """A tuple, held as a dict because PyTorch turns tuples into lists when it pins them."""
-
-    parts: dict[int, Any]
-
-
-def packed(batches: list[Any]) -> tuple[PackedTensors, list[Any]]:
-    """Return batches in a form that is cheaper to send; the receiver calls `unpacked`.
-
-    It consists of the small tensors, and of the batches with slots in place of these tensors.
-    PyTorch would send each tensor as a separate file that two processes open and map.
-    """
-    small: list[torch.Tensor] = []
-    rest = [_without_small(batch, small) for batch in batches]
-    return pack(small, partial(torch.empty, dtype=torch.uint8)), rest
-
-
-def unpacked(sent: Sequence[Any]) -> list[Any]:
-    """Return the batches passed to `packed`, whose small tensors now share one buffer."""
-    small, rest = sent
-    tensors = unpack(small)
-    return [_with_small(batch, tensors) for batch in rest]
-
-
-# These functions are not nested in their callers: a nested function that calls itself is a
-# reference cycle, which would keep the tensors until Python's garbage collector runs. In a forked
-# process, the collector would free pinned memory, which ends the process.
-
-
-def _without_small(value: Any, small: list[torch.Tensor]) -> Any:
-    """Return a batch with slots in place of its small tensors, which are appended to `small`."""
-    if type(value) is dict:
-        return {name: _without_small(one, small) for name, one in value.items()}
-    if type(value) is tuple:
-        return _Tuple({i: _without_small(one, small) for i, one in enumerate(value)})
-    if _is_plain(value) and value.nbytes < _LARGE:
-        small.append(value)
-        return _Slot(len(small) - 1)
-    return value.clone() if _is_part(value) else value
-
-
-def _with_small(value: Any, tensors: list[torch.Tensor]) -> Any:
-    """Return a batch with tensors in place of its slots."""
-    if type(value) is dict:
-        return {name: _with_small(one, tensors) for name, one in value.items()}
-    if isinstance(value, _Tuple):
-        return tuple(_with_small(one, tensors) for one in value.parts.values())
-    return tensors[value.number] if isinstance(value, _Slot) else value
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value is a dense CPU tensor that its bytes, dtype and shape fully describe."""
-    return (
-        type(value) is torch.Tensor
-        and value.layout is torch.strided
-        and value.device.type == "cpu"
-        and not value.requires_grad
-        and not value.is_nested
-        and not value.is_conj()
-        and not value.is_neg()
-    )
-
-
-def _is_part(value: Any) -> bool:
-    """Whether a value is part of a larger tensor, all of which PyTorch would send."""
-    return _is_plain(value) and value.untyped_storage().nbytes() > value.nbytes
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Pack tensors into one buffer, to move them together.
+"""Pack tensors, alone or within batches, into one buffer to move them together.
 
 A batch of a table has many small tensors. Moving each of them to another process, or to a GPU,
 takes much longer than copying their values.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import torch
 
 #: Each tensor begins at a multiple of this many bytes, as vectorised GPU kernels require.
 _ALIGNMENT = 16
+#: Tensors of at least this many bytes are sent to another process on their own.
+_LARGE = 1 << 20
 
 
 class PackedTensors(NamedTuple):
@@ -104,3 +106,77 @@ def _values(memory: torch.Tensor, layout: dict[torch.dtype, dict[int, int]]) -> 
     """Return each dtype's part of the buffer, as a one-dimensional tensor of that dtype."""
     pieces = torch.split_with_sizes(memory, _sizes(layout))
     return [piece.view(dtype) for piece, dtype in zip(pieces, layout, strict=True)]
+
+
+class _Slot(NamedTuple):
+    """A placeholder for a packed tensor."""
+
+    number: int
+
+
+class _Tuple(NamedTuple):
+    """A tuple, held as a dict because PyTorch turns tuples into lists when it pins them."""
+
+    parts: dict[int, Any]
+
+
+def pack_batches(batches: list[Any]) -> tuple[PackedTensors, list[Any]]:
+    """Return batches in a form that is cheaper to send; the receiver calls `unpack_batches`.
+
+    It consists of the small tensors, and of the batches with slots in place of these tensors.
+    PyTorch would send each tensor as a separate file that two processes open and map.
+    """
+    small: list[torch.Tensor] = []
+    rest = [_without_small(batch, small) for batch in batches]
+    return pack(small, partial(torch.empty, dtype=torch.uint8)), rest
+
+
+def unpack_batches(sent: Sequence[Any]) -> list[Any]:
+    """Return the batches passed to `pack_batches`, whose small tensors now share one buffer."""
+    small, rest = sent
+    tensors = unpack(small)
+    return [_with_small(batch, tensors) for batch in rest]
+
+
+# These functions are not nested in their callers: a nested function that calls itself is a
+# reference cycle, which would keep the tensors until Python's garbage collector runs. In a forked
+# process, the collector would free pinned memory, which ends the process.
+
+
+def _without_small(value: Any, small: list[torch.Tensor]) -> Any:
+    """Return a batch with slots in place of its small tensors, which are appended to `small`."""
+    if type(value) is dict:
+        return {name: _without_small(one, small) for name, one in value.items()}
+    if type(value) is tuple:
+        return _Tuple({i: _without_small(one, small) for i, one in enumerate(value)})
+    if is_plain(value) and value.nbytes < _LARGE:
+        small.append(value)
+        return _Slot(len(small) - 1)
+    return value.clone() if _is_part(value) else value
+
+
+def _with_small(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """Return a batch with tensors in place of its slots."""
+    if type(value) is dict:
+        return {name: _with_small(one, tensors) for name, one in value.items()}
+    if isinstance(value, _Tuple):
+        return tuple(_with_small(one, tensors) for one in value.parts.values())
+    return tensors[value.number] if isinstance(value, _Slot) else value
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a dense CPU tensor that its bytes, dtype and shape fully describe."""
+    return (
+        type(value) is torch.Tensor
+        and value.layout is torch.strided
+        and value.device.type == "cpu"
+        and not value.requires_grad
+        and not value.is_nested
+        and not value.is_conj()
+        and not value.is_neg()
+    )
+
+
+def _is_part(value: Any) -> bool:
+    """Whether a value is part of a larger tensor, all of which PyTorch would send."""
+    return is_plain(value) and value.untyped_storage().nbytes() > value.nbytes

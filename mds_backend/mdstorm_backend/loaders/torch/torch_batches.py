@@ -25,7 +25,8 @@ from mdstorm_backend.base.worker_processes import end_with_parent
 from mdstorm_backend.errors import ArgumentTypeError, LostBatchesError, TransformError
 from mdstorm_backend.loaders import NumberedBatches, Segment
 from mdstorm_backend.loaders.torch.collation import collate_samples
-from mdstorm_backend.loaders.torch.moved_batches import packed, same, unpacked
+from mdstorm_backend.loaders.torch.moved_batches import same
+from mdstorm_backend.loaders.torch.packed_tensors import pack_batches, unpack_batches
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
 from mdstorm_backend.loaders.torch.torch_tensors import tensor_batches, to_collated
 from mdstorm_backend.read import Block
@@ -347,7 +348,7 @@ class _Part(IterableDataset[Any]):
                 now = recorder.counts()
                 counts = {name: n - before[name] for name, n in now.items() if n != before[name]}
                 before = now
-                sent = packed([batch for batch, *_ in made])
+                sent = pack_batches([batch for batch, *_ in made])
                 offsets, sizes = [offset for _, offset, _ in made], [size for *_, size in made]
                 yield Message(worker.id, number, sent, offsets, sizes, spans, counts)
                 if not made:
@@ -389,7 +390,7 @@ def received(
                 waited, made = waited + seconds, made + sum(spans)
             for name, value in counts.items():
                 recorder.count(name, value)
-            ready[worker].extend(zip(unpacked(batches), offsets, sizes, strict=True))
+            ready[worker].extend(zip(unpack_batches(batches), offsets, sizes, strict=True))
             if not sizes:
                 ready[worker].append(None)
         one = ready[turns[0]].popleft()

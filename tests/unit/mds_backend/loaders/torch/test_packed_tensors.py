@@ -15,8 +15,8 @@ from tests.kit.small_datasets import write_dataset
 from torch.utils.data import default_collate
 
 from mdstorm_backend.loaders.torch import moved_batches
-from mdstorm_backend.loaders.torch.moved_batches import packed, repeated_rows, unpacked
-from mdstorm_backend.loaders.torch.packed_tensors import pack, unpack
+from mdstorm_backend.loaders.torch.moved_batches import repeated_rows
+from mdstorm_backend.loaders.torch.packed_tensors import pack, pack_batches, unpack, unpack_batches
 
 DTYPES = (
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
@@ -94,7 +94,7 @@ def test_tensors_of_unsupported_kinds_are_neither_packed_nor_changed(
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
     [(found, *_)] = moved_batches.pinned(numbered({"x": tensor}), are_dicts=True)
     assert found["x"] is tensor
-    [received] = unpacked(packed([{"x": tensor}]))
+    [received] = unpack_batches(pack_batches([{"x": tensor}]))
     assert received["x"] is tensor
 
 
@@ -114,7 +114,7 @@ def _without_collector() -> Iterator[None]:
 def test_moved_batches_are_freed_with_their_last_reference() -> None:
     """If a forked process's garbage collector freed pinned memory, the process would end."""
     batch = {"x": torch.ones(3), "y": (torch.ones(3), ["text"])}
-    batches = [batch, *unpacked(packed([batch])), repeated_rows(batch, 3, 5)]
+    batches = [batch, *unpack_batches(pack_batches([batch])), repeated_rows(batch, 3, 5)]
     refs = [weakref.ref(one["x"]) for one in batches]
     del batch, batches
     assert [ref() for ref in refs] == [None] * 3

@@ -37,7 +37,7 @@ from mdstorm_backend import (
 )
 from mdstorm_backend.base.recorder import Cause, Recorder
 from mdstorm_backend.errors import DatasetNotFoundError, LostBatchesError
-from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
+from mdstorm_backend.loaders.torch.packed_tensors import pack_batches, unpack_batches
 from mdstorm_backend.loaders.torch.torch_batches import Message, received
 
 ROWS, SHARDS = 60, 6
@@ -104,11 +104,11 @@ def test_small_tensors_in_a_batch_are_sent_together() -> None:
     }
     large = torch.zeros(1 << 20, dtype=torch.uint8)
     batch = ({**tensors, "texts": ["a", "b"]}, large, (tensors["ids"], None))
-    small, rest = packed([batch])
+    small, rest = pack_batches([batch])
     assert small.memory is not None
     sizes = [tensor.nbytes for tensor in (*tensors.values(), tensors["ids"])]
     assert small.memory.nbytes == sum(-(-size // 16) * 16 for size in sizes)
-    [(named, found, (ids, none))] = unpacked((small, rest))
+    [(named, found, (ids, none))] = unpack_batches((small, rest))
     assert list(named) == [*tensors, "texts"]
     assert named["texts"] == ["a", "b"]
     assert found is large
@@ -120,7 +120,7 @@ def test_small_tensors_in_a_batch_are_sent_together() -> None:
 def test_empty_batch_is_received_with_its_shapes_and_dtypes() -> None:
     table = torch.arange(12).reshape(6, 2)
     batch = {"column": table[:0, 1], "other": table[:, 1][3:3], "rows": table[:0]}
-    [found] = unpacked(packed([batch]))
+    [found] = unpack_batches(pack_batches([batch]))
     assert_same_tensors(found, batch)
     assert {name: tensor.dtype for name, tensor in found.items()} == dict.fromkeys(
         batch, torch.int64
@@ -175,28 +175,32 @@ def test_workers_read_streams_whose_columns_have_different_types(
 
 @pytest.mark.parametrize("batch", [torch.ones(3), {"x": torch.ones(3), "t": [1.5]}, [1, 2], None])
 def test_batches_of_any_type_are_received_unchanged(batch: Any) -> None:
-    assert_same_tensors(unpacked(packed([batch, batch])), [batch, batch])
+    assert_same_tensors(unpack_batches(pack_batches([batch, batch])), [batch, batch])
 
 
 def test_large_tensor_slice_is_sent_without_the_rest_of_the_tensor() -> None:
     whole = torch.arange(1 << 18)
-    small, [found] = packed([{"part": whole[: 1 << 17], "whole": whole}])
+    small, [found] = pack_batches([{"part": whole[: 1 << 17], "whole": whole}])
     assert found["part"].untyped_storage().nbytes() == 1 << 20
     assert found["whole"] is whole
-    assert unpacked((small, [found]))[0]["part"].equal(whole[: 1 << 17])
+    assert unpack_batches((small, [found]))[0]["part"].equal(whole[: 1 << 17])
 
 
 def test_pinned_batches_are_received_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, device=None: self.clone())
     batch = ({"x": torch.arange(3), "z": torch.ones(3)}, torch.zeros(3))
-    sent = pin_memory(Message(0, 0, packed([batch, batch]), [1, 2], [3, 3], [], {}))
-    assert_same_tensors(unpacked(sent.batches), [batch, batch])
+    sent = pin_memory(Message(0, 0, pack_batches([batch, batch]), [1, 2], [3, 3], [], {}))
+    assert_same_tensors(unpack_batches(sent.batches), [batch, batch])
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
 def test_lost_worker_message_raises_error_instead_of_losing_rows(lost: int) -> None:
     """PyTorch skips to the next message if /dev/shm is full."""
-    batches = [packed([{"x": torch.ones(3)}]), packed([{"x": torch.ones(3)}]), packed([])]
+    batches = [
+        pack_batches([{"x": torch.ones(3)}]),
+        pack_batches([{"x": torch.ones(3)}]),
+        pack_batches([]),
+    ]
     sizes: list[list[int]] = [[3], [3], []]
     sent = [
         Message(0, n, batch, list(range(len(size))), size, [0.0], {})
@@ -221,7 +225,7 @@ def test_log_tells_once_if_batches_take_longer_to_send_than_to_read(
             clock.advance(seconds if number in (1, 2) else 100)
             batches: list[Any] = [] if is_end else [torch.ones(3)]
             sizes = [3 for _ in batches]
-            yield Message(0, number, packed(batches), sizes, sizes, [0.0, 2.0, 0.0, 0.0], {})
+            yield Message(0, number, pack_batches(batches), sizes, sizes, [0.0, 2.0, 0.0, 0.0], {})
 
     recorder = Recorder(clock)
     for _ in range(2):
