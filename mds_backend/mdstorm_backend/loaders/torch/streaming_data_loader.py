@@ -283,10 +283,11 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
-        counted = counted or loader_passes.CountedPass.over(self.dataset)
-        start, samples, is_over = counted.position
+        start, samples, is_over = (None, 0, False) if counted is None else counted.position
         if has_own_states:
             return self.dataset.state_dict(samples * opened.num_ranks, False)
+        if counted is None:
+            return opened.next_state()
         check_items_are_samples(self.dataset)
         by_torch: dict[str, Any] = {}
         if not (kept.reads_blocks or _counts_itself(self)):
