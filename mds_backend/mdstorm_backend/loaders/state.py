@@ -2,7 +2,7 @@
 
 A state is a dict of plain JSON values, for checkpoints. It has the five keys of a MosaicML
 Streaming state, and our own values under ``"mdstorm"``. It is the same on all ranks, except where
-samples are not numbered across ranks: see `mdstorm_backend.order.row_plans`.
+samples are not numbered across ranks: see `mdstorm_backend.order.row_plan`.
 
 `Loader`, `ReadAhead` and the PyTorch datasets write states. `Epochs.load_state_dict` reads them,
 and a worker process of a plain ``DataLoader`` reads its own state.

@@ -10,7 +10,7 @@ from tests.unit.mds_backend.read.readers import IN_ORDER, OnNumbers, flat, piece
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.row_plans import RowPlan
+from mdstorm_backend.order.row_plan import RowPlan
 from mdstorm_backend.read import refill
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
