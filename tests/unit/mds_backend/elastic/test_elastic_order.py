@@ -66,6 +66,20 @@ def test_each_worker_reads_the_same_samples_as_in_mosaicml_streaming(case: dict[
     assert found.tolist() == case["result"]
 
 
+@pytest.mark.parametrize("samples", [29, 30, 31, 3])
+@pytest.mark.parametrize("algo", SHUFFLE_ALGORITHMS)
+def test_ranks_read_the_shuffled_samples_of_canonical_nodes_of_unequal_sizes(
+    algo: str, samples: int
+) -> None:
+    """Each rank computes only its own canonical nodes; the rule is that of all of them."""
+    sizes, canonical = (samples - 2, 2), 4
+    order = ElasticOrder(3, True, algo, 5, 8, num_canonical_nodes=canonical)
+    work = world_work(order, [StreamShape(sizes)], World(0, 4, 2), 1)
+    entries = partition("relaxed", samples, canonical, 2, 2, 1, 3)
+    ids = shuffle(algo, sizes, canonical, 5, 1, 8)
+    assert np.array_equal(work, np.where(entries < 0, -1, ids[entries]))
+
+
 counts = st.integers(1, 4)
 shards = st.lists(st.integers(0, 40), min_size=1, max_size=5).filter(any)
 orders = st.builds(
