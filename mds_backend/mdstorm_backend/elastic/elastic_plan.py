@@ -220,7 +220,8 @@ class ElasticPlan(Plan):
 
     def following(self) -> ElasticPlan | None:
         """Return the plan of the next epoch of the pass; None after the last one."""
-        if self.last_epoch is not None and self.start.epoch >= self.last_epoch:
+        last = self.start.last_epoch(self.num_epochs)
+        if last is not None and self.start.epoch >= last:
             return None
         return replace(self, start=self.start.advanced(self.start.epoch + 1))
 

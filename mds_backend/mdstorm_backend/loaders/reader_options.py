@@ -181,8 +181,8 @@ class ReaderOptions:
 
     def is_last_epoch(self, position: Position) -> bool:
         """Whether a position is in the last epoch of its pass."""
-        epochs = position.epoch - position.pass_epoch + 1
-        return self.num_epochs is not None and epochs >= self.num_epochs
+        last = position.last_epoch(self.num_epochs)
+        return last is not None and position.epoch >= last
 
     def in_world(self, world: World | None = None) -> ReaderOptions:
         """Return the options with a fixed share: this rank's, if the share follows the world.

@@ -75,6 +75,10 @@ class Position:
         """The first epoch of the pass, or of a pass that would begin here."""
         return self.epoch if self.first_epoch is None else self.first_epoch
 
+    def last_epoch(self, num_epochs: int | None) -> int | None:
+        """Return the last epoch of a pass of this many epochs; None if it never ends."""
+        return None if num_epochs is None else self.pass_epoch + num_epochs - 1
+
     @property
     def is_end(self) -> bool:
         """Whether the end of the epoch is known and has been reached."""
@@ -189,11 +193,6 @@ class Plan(ABC):
         StateMismatchError, NoDataAvailableError
             If a pass cannot resume there.
         """
-
-    @property
-    def last_epoch(self) -> int | None:
-        """The last epoch of the pass; None if it never ends."""
-        return None if self.num_epochs is None else self.start.pass_epoch + self.num_epochs - 1
 
     @abstractmethod
     def samples(self, part: int = 0) -> Samples:

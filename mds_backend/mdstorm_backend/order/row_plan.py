@@ -99,7 +99,7 @@ class RowPlan(Plan):
     @property
     def epochs(self) -> Iterator[int]:
         """The epochs from the beginning of the plan onward."""
-        first, last = self.begin.epoch, self.last_epoch
+        first, last = self.begin.epoch, self.begin.last_epoch(self.num_epochs)
         return count(first) if last is None else iter(range(first, last + 1))
 
     @staticmethod
@@ -118,7 +118,8 @@ class RowPlan(Plan):
 
     def _is_over(self, epoch: int, row: int) -> bool:
         """Whether the last batch has certainly been read, and no rank has batches left."""
-        if not self.counts_stored or self.num_epochs is None or epoch != self.last_epoch:
+        is_last = epoch == self.begin.last_epoch(self.num_epochs)
+        if not self.counts_stored or self.num_epochs is None or not is_last:
             return False
         rows, size = self.rows_per_epoch, self.even_size
         if size is None:
@@ -127,9 +128,10 @@ class RowPlan(Plan):
 
     def end(self) -> Position:
         """Return the position at the end of the pass; `begin` if it never ends."""
-        if self.last_epoch is None:
+        last = self.begin.last_epoch(self.num_epochs)
+        if last is None:
             return self.begin
-        return self.position(self.offset(self.last_epoch, self.rows_per_epoch)).ended()
+        return self.position(self.offset(last, self.rows_per_epoch)).ended()
 
     def num_batches(self) -> int | None:
         """Return the number of batches, 0 if none remain; None if not known or infinite."""
