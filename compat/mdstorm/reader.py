@@ -277,7 +277,7 @@ def _open_reader(
     function : callable
         `make_reader` or `make_batch_reader`, which states the names of its arguments.
     passed : dict
-        The function's arguments by name. In a ``tf.function``, AutoGraph adds names of its own.
+        The function's arguments by name.
     batched : bool
         Whether the reader yields batches.
     """

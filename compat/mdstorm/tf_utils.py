@@ -99,6 +99,10 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     return cast("TFDataset[Row]", make(reader))
 
 
+#: Not rewritten by TensorFlow's AutoGraph: see `accepts`.
+make_petastorm_dataset.autograph_info__ = None  # type: ignore[attr-defined]
+
+
 def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:
     """Return tensors for a reader's next item, to be run by ``tf.compat.v1.Session.run``.
 

@@ -303,8 +303,9 @@ def accepts(
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
     """Return a decorator for a function that accepts the keywords of a TypedDict as ``**kwargs``.
 
-    Other keywords raise an ArgumentTypeError with the nearest name. ``inspect.signature`` and
-    ``help`` show the keywords instead of ``**kwargs``, and the docstring describes mdstorm's.
+    The function can be called inside TensorFlow's functions. Other keywords raise an
+    ArgumentTypeError with the nearest name. ``inspect.signature`` and ``help`` show the keywords
+    instead of ``**kwargs``, and the docstring describes mdstorm's.
 
     Parameters
     ----------
@@ -337,6 +338,9 @@ def accepts(
             return function(*arguments, **given)
 
         called.__signature__ = explicit  # type: ignore[attr-defined]
+        # TensorFlow's AutoGraph does not rewrite functions with this attribute. It would also
+        # rewrite what they call, which takes seconds.
+        called.autograph_info__ = None  # type: ignore[attr-defined]
         if function.__doc__:  # not with python -OO
             before, heading, after = cleandoc(function.__doc__).partition("\n\nReturns\n")
             called.__doc__ = f"{before}\n{entries}{heading}{after}"

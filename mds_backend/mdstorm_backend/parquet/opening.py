@@ -112,11 +112,6 @@ def open_parquet(
     return _open_files(url, location, files, cache, is_directory=is_directory)
 
 
-#: TensorFlow's AutoGraph does not rewrite functions with this attribute. Readers may be opened
-#: inside its functions, and rewritten code takes hundreds of times as long.
-open_parquet.autograph_info__ = None  # type: ignore[attr-defined]
-
-
 def _open_named(
     named: CatalogTable, as_of: AsOf | None, cache: CacheOptions | None, *, keep_row_groups: bool
 ) -> ParquetDataset:

@@ -357,10 +357,6 @@ def value_bounds(dataset: ParquetDataset, columns: Sequence[str]) -> list[Bounds
     ]
 
 
-#: Not rewritten by TensorFlow's AutoGraph: see `open_parquet`.
-value_bounds.autograph_info__ = None  # type: ignore[attr-defined]
-
-
 def _of_file(
     dataset: ParquetDataset, file: footers.ParquetFileInfo, columns: Sequence[str]
 ) -> list[Bounds]:

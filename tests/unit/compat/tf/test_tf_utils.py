@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import sys
 from ipaddress import IPv4Address
 from itertools import islice
 from pathlib import Path
@@ -22,7 +23,8 @@ from tests.kit.readers import (
 
 from mdstorm.errors import InvalidArgumentError, NullValueError, StateMismatchError
 from mdstorm.ngram import NGram
-from mdstorm.predicates import in_lambda
+from mdstorm.predicates import in_lambda, in_set
+from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.tf_utils import (
     RANDOM_SHUFFLING_QUEUE_SIZE,
     make_namedtuple_tf_ngram,
@@ -58,6 +60,28 @@ class TestElements:
 
         dataset = tf.data.Dataset.range(2).interleave(numbers, cycle_length=1)
         assert [int(number) for number in dataset] == [*range(10)] * 4
+
+    @pytest.mark.filterwarnings("ignore:.*reading only Petastorm datasets")
+    @pytest.mark.parametrize("make", [make_batch_reader, make_reader])
+    def test_autograph_does_not_convert_what_opens_a_reader(self, ten: str, make: Any) -> None:
+        """Converting it takes seconds, and warns of syntax that AutoGraph does not know."""
+        converted = set()
+
+        def noted(frame: Any, *_: Any) -> None:
+            if "__autograph_generated_file" in frame.f_code.co_filename:
+                converted.add(frame.f_code.co_name)
+
+        @tf.function  # type: ignore[untyped-decorator]
+        def opened() -> Any:
+            reader = make(ten, predicate=in_set([1], "number"))
+            return make_petastorm_dataset(reader).cardinality()
+
+        sys.setprofile(noted)
+        try:
+            opened()
+        finally:
+            sys.setprofile(None)
+        assert {name for name in converted if name.startswith("tf__")} == {"tf__opened"}
 
     def test_sharded_dataset_is_not_sharded_again_by_tensorflow(self, ten: str) -> None:
         dataset = make_petastorm_dataset(batch_reader(ten, cur_shard=1, shard_count=2))

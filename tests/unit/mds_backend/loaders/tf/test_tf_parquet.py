@@ -1,6 +1,5 @@
 """Parquet datasets as TensorFlow datasets."""
 
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from mdstorm_backend import ExactOrder
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import make_tf_dataset
-from mdstorm_backend.parquet import ParquetDataset, footers, open_parquet, value_bounds
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
 
 def dataset_of(directory: Path, columns: dict[str, Any], **options: Any) -> ParquetDataset:
@@ -45,27 +44,3 @@ def test_nulls_without_statistics_raise_error_when_tensorflow_reads_them(tmp_pat
     dataset = dataset_of(tmp_path, {"n": [1, None]}, write_statistics=False)
     with pytest.raises((MDStormError, tf.errors.OpError), match="column 'n' holds 1 null"):
         list(tf_batches(dataset, 2, columns=("n",)))
-
-
-def test_autograph_does_not_convert_readers_called_in_a_tf_function(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    called: list[set[str]] = []
-    dataset_of(tmp_path, {"n": [1, 2]})
-    read = footers.read_struct
-
-    def noted(*arguments: Any) -> Any:
-        called.append({frame.name for frame in traceback.extract_stack()})
-        return read(*arguments)
-
-    monkeypatch.setattr(footers, "read_struct", noted)
-
-    @tf.function  # type: ignore[untyped-decorator]
-    def opened() -> Any:
-        value_bounds(open_parquet(str(tmp_path)), ["n"])
-        return tf.constant(0)
-
-    opened()
-    assert len(called) == 2
-    rewritten = {name for names in called for name in names if name.startswith("tf__")}
-    assert rewritten <= {"tf__opened"}
