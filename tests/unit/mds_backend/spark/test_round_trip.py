@@ -2,8 +2,9 @@
 
 import datetime as dt
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,11 @@ def decimal(text: str, precision: int, scale: int) -> str:
     return f"CAST('{text}' AS DECIMAL({precision},{scale}))"
 
 
-def assert_column(dataset: Dataset, expected: list[Any], type_: pa.DataType) -> None:
-    """Check the type and values of column `v`; NaN counts as equal to NaN."""
-    column = dataset.to_table().column("v")
+def assert_column(
+    dataset: Dataset, expected: list[Any], type_: pa.DataType, name: str = "v"
+) -> None:
+    """Check the type and values of a column; NaN counts as equal to NaN."""
+    column = dataset.to_table().column(name)
     assert column.type == type_
     assert repr(column.to_pylist()) == repr(pa.array(expected, type_).to_pylist())
 
@@ -47,48 +50,63 @@ FLOAT_1_1 = 1.100000023841858
 pytestmark = [of_values, pytest.mark.usefixtures("session_far_from_utc")]
 
 
-SCALARS = [
-    case("boolean", pa.bool_(), ["true", "NULL", "false"], [True, None, False]),
-    case("byte", pa.int8(), ["-128Y", "127Y", "NULL"], [-128, 127, None]),
-    case("short", pa.int16(), ["-32768S", "32767S", "NULL"], [-32768, 32767, None]),
-    case("int", pa.int32(), ["-2147483648", "2147483647", "NULL"], [-(2**31), 2**31 - 1, None]),
-    case("long", pa.int64(), ["-9223372036854775808L", "9223372036854775807L", "NULL"],
+SCALARS: dict[str, tuple[pa.DataType, list[str], list[Any]]] = {
+    "boolean": (pa.bool_(), ["true", "NULL", "false"], [True, None, False]),
+    "byte": (pa.int8(), ["-128Y", "127Y", "NULL"], [-128, 127, None]),
+    "short": (pa.int16(), ["-32768S", "32767S", "NULL"], [-32768, 32767, None]),
+    "int": (pa.int32(), ["-2147483648", "2147483647", "NULL"], [-(2**31), 2**31 - 1, None]),
+    "long": (pa.int64(), ["-9223372036854775808L", "9223372036854775807L", "NULL"],
          [-(2**63), 2**63 - 1, None]),
-    case("decimal", pa.decimal128(10, 2),
+    "decimal": (pa.decimal128(10, 2),
          [decimal("1.50", 10, 2), decimal("-99999999.99", 10, 2), "NULL"],
          [Decimal("1.50"), Decimal("-99999999.99"), None]),
-    case("decimal of 38 digits", pa.decimal128(38, 0),
+    "decimal of 38 digits": (pa.decimal128(38, 0),
          [decimal("9" * 38, 38, 0), decimal("-" + "9" * 38, 38, 0)],
          [Decimal("9" * 38), Decimal("-" + "9" * 38)]),
-    case("decimal of 38 places", pa.decimal128(38, 38),
+    "decimal of 38 places": (pa.decimal128(38, 38),
          [decimal("1E-38", 38, 38), decimal("0", 38, 38)], [Decimal("1E-38"), Decimal("0E-38")]),
-    case("string", pa.string(), ["'a\\u0000'", "'\\u0000'", "'häß 🎉'", "''", "NULL"],
+    "string": (pa.string(), ["'a\\u0000'", "'\\u0000'", "'häß 🎉'", "''", "NULL"],
          ["a\0", "\0", "häß 🎉", "", None]),
-    case("varchar", pa.string(), ["CAST('ab' AS VARCHAR(3))"], ["ab"]),
-    case("binary", pa.binary(), ["X'00FF00'", "X''", "NULL"], [b"\x00\xff\x00", b"", None]),
-    case("date", pa.date32(), ["DATE'1970-01-01'", "DATE'0001-01-01'", "DATE'9999-12-31'", "NULL"],
+    "varchar": (pa.string(), ["CAST('ab' AS VARCHAR(3))"], ["ab"]),
+    "binary": (pa.binary(), ["X'00FF00'", "X''", "NULL"], [b"\x00\xff\x00", b"", None]),
+    "date": (pa.date32(), ["DATE'1970-01-01'", "DATE'0001-01-01'", "DATE'9999-12-31'", "NULL"],
          [dt.date(1970, 1, 1), dt.date.min, dt.date.max, None]),
-    case("timestamp", UTC,
+    "timestamp": (UTC,
          ["TIMESTAMP'2020-01-01 00:00:00'", "TIMESTAMP'2020-07-01 00:00:00.000001'",
           "TIMESTAMP'1900-01-01 00:00:00'", "TIMESTAMP'9999-12-30 00:00:00.123456'", "NULL"],
          [utc(2020, 1, 1, 5), utc(2020, 7, 1, 4, 0, 0, 1), utc(1900, 1, 1, 5),
           utc(9999, 12, 30, 5, 0, 0, 123456), None]),
-    case("timestamp_ntz", WALL_CLOCK,
+    "timestamp_ntz": (WALL_CLOCK,
          ["TIMESTAMP_NTZ'2020-01-01 00:00:00'", "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'"],
          [dt.datetime(2020, 1, 1), dt.datetime.max]),
-    case("day-time interval", pa.duration("us"),
+    "day-time interval": (pa.duration("us"),
          ["INTERVAL '1 02:03:04.567891' DAY TO SECOND", "INTERVAL '-1' DAY", "NULL"],
          [dt.timedelta(1, 7384, 567891), dt.timedelta(-1), None]),
-]  # fmt: skip
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("literals", "type_", "expected"), SCALARS)
-def test_scalars_of_each_type_read_back(
-    frame: MakeFrame, target: Path, literals: list[str], type_: pa.DataType, expected: list[Any]
-) -> None:
-    dataset = materialize(frame(*literals), str(target))
-    assert_column(dataset, expected, type_)
-    assert dataset.schema["v"].null_count == expected.count(None)
+@pytest.fixture(scope="module")
+def scalars(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dataset]:
+    """A dataset of two partitions with a column for each type; short columns end with nulls."""
+    columns = [literals for _, literals, _ in SCALARS.values()]
+    rows = [f"({', '.join(row)})" for row in zip_longest(*columns, fillvalue="NULL")]
+    names = ", ".join(f"`{name}`" for name in SCALARS)
+    queries = (
+        f"SELECT * FROM VALUES {', '.join(part)} AS rows({names})" for part in (rows[:2], rows[2:])
+    )
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    target = tmp_path_factory.mktemp("scalars") / "dataset"
+    yield materialize(spark.sql(" UNION ALL ".join(queries)), str(target))
+    spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_scalars_of_each_type_read_back(scalars: Dataset, name: str) -> None:
+    type_, _, values = SCALARS[name]
+    expected = values + [None] * (len(scalars) - len(values))
+    assert_column(scalars, expected, type_, name)
+    assert scalars.schema[name].null_count == expected.count(None)
 
 
 def test_decimals_with_negative_scale_read_back(spark: Any, set_conf: Any, target: Path) -> None:
