@@ -62,7 +62,7 @@ def linked_cache(setup: Setup) -> None:
 QUICK = "--no-round-trip"
 SHARED = ("--cache-dir", "file:///tmp", QUICK)
 
-#: Faults that can be combined, because none of them hides another.
+#: Faults that can be combined, because none of them hides another. Each check finds one of these.
 BROKEN = [
     [
         Broken(without_java, "java", "there is no java on the PATH", "install Java 17", SHARED),
@@ -86,6 +86,20 @@ BROKEN = [
         ),
         Broken(file_in_the_way, "cache", "Not a directory", "MDSTORM_CACHE_DIR"),
     ],
+    [
+        Broken(
+            worker("echo hello"), "workers", "does not run as a Python", "export PYSPARK_PYTHON="
+        ),
+        Broken(lambda s: s.set(RANK=1), "launcher", "WORLD_SIZE is not set", "set both"),
+        Broken(
+            lambda setup: None,
+            *("cache-dir", "'ftpx://a/b' cannot be opened", "use file:///…"),
+            ("--cache-dir", "ftpx://a/b"),
+        ),
+    ],
+]
+#: The other faults that the same checks find.
+OTHERS = [
     [
         Broken(
             lambda setup: setup.set(JAVA_HOME=setup.root),
@@ -118,17 +132,6 @@ BROKEN = [
             ("--cache-dir", "s3://bucket/x"),
         ),
         Broken(linked_cache, "cache", "is a link, or another user", "MDSTORM_CACHE_DIR"),
-    ],
-    [
-        Broken(
-            worker("echo hello"), "workers", "does not run as a Python", "export PYSPARK_PYTHON="
-        ),
-        Broken(lambda s: s.set(RANK=1), "launcher", "WORLD_SIZE is not set", "set both"),
-        Broken(
-            lambda setup: None,
-            *("cache-dir", "'ftpx://a/b' cannot be opened", "use file:///…"),
-            ("--cache-dir", "ftpx://a/b"),
-        ),
     ],
     [
         Broken(
@@ -196,7 +199,11 @@ def test_working_setup_has_no_problems(setup: Setup) -> None:
     assert not (setup.root / "shards").exists()
 
 
-@pytest.mark.parametrize("things", BROKEN, ids=lambda things: ", ".join(t.check for t in things))
+@pytest.mark.parametrize(
+    "things",
+    [*BROKEN, *(pytest.param(things, marks=pytest.mark.long) for things in OTHERS)],
+    ids=lambda things: ", ".join(broken.check for broken in things),
+)
 def test_broken_setup_is_reported_with_remedy(things: list[Broken], setup: Setup) -> None:
     for broken in things:
         broken.arrange(setup)
@@ -236,7 +243,10 @@ def test_directory_in_files_of_one_of_several_hosts_is_noted(setup: Setup) -> No
     assert found["found"] == "/tmp is in this machine's files, and the job has 2 hosts"
 
 
-@pytest.mark.parametrize("variable", ["SPARK_REMOTE", "DATABRICKS_RUNTIME_VERSION"])
+@pytest.mark.parametrize(
+    "variable",
+    ["SPARK_REMOTE", pytest.param("DATABRICKS_RUNTIME_VERSION", marks=pytest.mark.long)],
+)
 def test_java_is_not_needed_where_spark_runs_elsewhere(setup: Setup, variable: str) -> None:
     without_java(setup)
     setup.set(**{variable: "sc://host"})

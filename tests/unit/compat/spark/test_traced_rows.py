@@ -21,6 +21,8 @@ from mdstorm.spark import SparkDatasetConverter
 #: Keras is not used here.
 pytestmark = pytest.mark.filterwarnings("ignore:the number of batches in an epoch of this dataset")
 ROWS = 211
+#: The engine's tests of traces draw many worlds; these only connect loaders with their traces.
+few = settings(max_examples=settings.default.max_examples // 3)  # type: ignore[union-attr]
 
 
 def as_is(frame: pd.DataFrame) -> pd.DataFrame:
@@ -56,7 +58,7 @@ def assert_places(trace: Any, batches_of_ranks: list[list[list[int]]]) -> None:
                 trace.where(row)
 
 
-@settings(max_examples=30, deadline=None)
+@few
 @given(
     framework=st.sampled_from(["torch", "tf"]),
     order=st.sampled_from(["exact", "elastic"]),
@@ -113,7 +115,7 @@ def test_traced_rows_are_those_of_converters_loaders(
     assert_places(trace, found)
 
 
-@settings(max_examples=30, deadline=None)
+@few
 @given(
     kind=st.sampled_from(["batches", "rows", "loader"]),
     shuffles=st.booleans(),
