@@ -407,7 +407,7 @@ def test_state_from_the_other_order_raises_error(numbers: Dataset) -> None:
 
 
 @pytest.mark.newest
-@with_either_order
+@pytest.mark.parametrize("order", ["exact", pytest.param("elastic", marks=pytest.mark.long)])
 def test_rank_that_peeks_first_reads_the_same_epochs_as_other_ranks(
     numbers: Dataset, order: str, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
