@@ -1,5 +1,6 @@
 """Ranks of a process group, simulated one after another in one process."""
 
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -18,14 +19,24 @@ class SimulatedRanks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, store: Any, size: int = 2) -> None:
         self.patch, self.store, self.size = monkeypatch, store, size
-        self.groups = [Token() for _ in range(size)]
-        self.ranks = [agreement.Ranks() for _ in range(size)]
+        self.shown: list[set[str]] = [set() for _ in range(size)]
+        self.began, self.num_groups = time.time(), 0
+        self.make_group()
+
+    def make_group(self) -> None:
+        """Let the ranks be those of another process group, with the current store."""
+        self.num_groups += 1
+        self.groups = [Token() for _ in range(self.size)]
+        self.ranks = [
+            agreement.Ranks(group, rank, self.size, self.num_groups, lambda: self.store)
+            for rank, group in enumerate(self.groups)
+        ]
 
     def become(self, rank: int) -> None:
         """Continue as the given rank."""
-        group = agreement.RankGroup(self.groups[rank], self.store, rank, self.size)
-        self.patch.setattr(agreement, "find_group", lambda: group)
-        self.patch.setattr(agreement, "this_process", self.ranks[rank])
+        self.patch.setattr(agreement, "find_ranks", lambda: self.ranks[rank])
+        self.patch.setattr(agreement, "shown", self.shown[rank])
+        self.patch.setattr(agreement, "STARTED", self.began)
         self.patch.setenv("RANK", str(rank))
         self.patch.setenv("WORLD_SIZE", str(self.size))
 

@@ -30,7 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -62,31 +62,20 @@ _REMEDIES = {
 }
 
 
-class RankGroup(NamedTuple):
-    """The default process group, its store and size, and this process's rank in it."""
+#: Values in the store from before this time were written before the ranks were restarted, since a
+#: group exists only once all of its processes have started.
+STARTED = time.time()
 
-    itself: Any
-    store: Any
-    rank: int
-    size: int
+#: The warnings that were shown, without their digits.
+shown: set[str] = set()
 
 
-def find_group() -> RankGroup | None:
-    """Return the default process group, or None if there is none or it has a single rank.
-
-    Raises
-    ------
-    Exception
-        If the group's store cannot be found, since PyTorch's function for it is private.
-    """
-    if (itself := _default_group()) is None:
-        return None
-    distributed = sys.modules["torch.distributed"]
-    size = distributed.get_world_size()
-    if size == 1:
-        return None
-    store = distributed.distributed_c10d._get_default_store()
-    return RankGroup(itself, store, distributed.get_rank(), size)
+def _warn_once(message: str) -> None:
+    """Warn, unless a message that differs only in its digits has been shown before."""
+    kind = "".join(letter for letter in message if not letter.isdigit())
+    if kind not in shown:
+        shown.add(kind)
+        warn_user(message)
 
 
 def _default_group() -> Any:
@@ -96,26 +85,40 @@ def _default_group() -> Any:
     return distributed.group.WORLD
 
 
+def default_store() -> Any:
+    """Return the store of the default group; PyTorch's function for it is private."""
+    return sys.modules["torch.distributed"].distributed_c10d._get_default_store()
+
+
 class Ranks:
-    """Numbers this process's passes, and compares them with other ranks' passes.
+    """The ranks of a process group: compares this process's passes with theirs.
+
+    Neither the group nor its store is kept alive.
 
     Parameters
     ----------
-    inherited : object, optional
-        The process group that a forked process has inherited and whose store it must not use.
-
-    Attributes
-    ----------
-    shown : set of str
-        The warnings that were shown, without their digits.
+    group : object
+        The process group.
+    rank, size : int
+        This process's rank, and the number of ranks.
+    number : int
+        Number of the group among those of this process, from 1.
+    find_store : callable
+        Returns the group's store.
     """
 
-    def __init__(self, inherited: Any = None) -> None:
-        self.shown: set[str] = set()
-        self._inherited = inherited
-        self._numbered: Any = lambda: None
-        self._number = 0
-        #: Whether a check has failed in this group, after which no more checks are made.
+    def __init__(
+        self,
+        group: object,
+        rank: int,
+        size: int,
+        number: int = 1,
+        find_store: Callable[[], Any] = default_store,
+    ) -> None:
+        self._group = weakref.ref(group)
+        self.rank, self.size, self.number = rank, size, number
+        self._find_store = find_store
+        #: Whether a check has failed, after which no more checks are made.
         self._has_failed = False
         #: By kind of loader: the number of loaders and of passes that were compared.
         self._loaders: Counter[str] = Counter()
@@ -124,46 +127,10 @@ class Ranks:
         #: and of the pass, from 1, and the `Usage` that counts its batches.
         self._latest: weakref.WeakKeyDictionary[Epochs, tuple[str, int, int, Usage | None]]
         self._latest = weakref.WeakKeyDictionary()
-        #: Values in the store from before this time were written before the ranks were restarted,
-        #: since a group exists only once all of its processes have started.
-        self._since = time.time()
 
-    @property
-    def group(self) -> RankGroup | None:
-        """The process group; None if it cannot be used, or was inherited through a fork."""
-        try:
-            group = find_group()
-        except Exception as error:  # PyTorch may change its private function
-            self._fail(error)
-            return None
-        return None if group is None or group.itself is self._inherited else group
-
-    def begin(self, segment: Segment) -> bool:
-        """Return whether a pass is to be compared with other ranks.
-
-        Warn of shares that no rank reads, and of ranks that may have unequal numbers of batches.
-        """
-        options, num_shares = segment.options, segment.options.order.num_ranks
-        group = None if num_shares == 1 else self.group
-        if group is None:
-            return False
-        if num_shares > group.size:
-            self.warn_once(
-                f"the rows of {options.dataset.url} are split into {num_shares} shares, but there "
-                f"are {group.size} ranks, so no rank reads the other shares: pass "
-                f'shard_count={group.size}, or cur_shard="auto"'
-            )
-        if options.leaves_out_rows and not segment.plan.has_equal_batches:
-            self.warn_once(
-                "a predicate or filters leave out rows, so ranks may have different numbers of "
-                "batches, and ranks with more would wait for the others forever: pass the "
-                "conditions as where=, with which all ranks have equal batches, or train within "
-                "torch.distributed.algorithms.join.Join"
-            )
-        # If there are fewer shares than ranks, the program has several worlds, as with a device
-        # mesh or parallel trials.
-        is_main = threading.current_thread() is threading.main_thread()
-        return options.check_ranks and num_shares == group.size and is_main
+    def are_of(self, group: object) -> bool:
+        """Whether these are the ranks of `group`."""
+        return self._group() is group
 
     def compare(self, segment: Segment, epochs: Epochs, usage: Usage | None) -> None:
         """Compare a pass with other ranks, and raise or warn about the differences.
@@ -183,10 +150,8 @@ class Ranks:
         InvalidArgumentError
             If the ranks lose rows because of a difference.
         """
-        if (group := self.group) is None:
-            return
         try:
-            ask = self._question(group, segment, epochs, usage)
+            ask = self._question(segment, epochs, usage)
             differences = [] if ask is None else _answer(ask)
         except Exception as error:  # training continues without the comparison
             self._fail(error)
@@ -194,25 +159,14 @@ class Ranks:
         for loses_rows, message in differences:
             if loses_rows:
                 raise InvalidArgumentError(message)
-            self.warn_once(message)
-
-    def warn_once(self, message: str) -> None:
-        """Warn, unless a message that differs only in its digits has been shown before."""
-        kind = "".join(letter for letter in message if not letter.isdigit())
-        if kind not in self.shown:
-            self.shown.add(kind)
-            warn_user(message)
+            _warn_once(message)
 
     def _question(
-        self, group: RankGroup, segment: Segment, epochs: Epochs, usage: Usage | None
+        self, segment: Segment, epochs: Epochs, usage: Usage | None
     ) -> Callable[[], list[tuple[bool, str]]] | None:
         """Number a pass, and return a function that compares it; None if it is not compared."""
-        if self._numbered() is not group.itself:
-            # The store may still contain keys of a destroyed group.
-            self._numbered = weakref.ref(group.itself)
-            self._number += 1
-            self._has_failed = False
-        kind = f"mdstorm/{self._number}/{_kind(segment)}"
+        # The store may still contain keys of a destroyed group.
+        kind = f"mdstorm/{self.number}/{_kind(segment)}"
         kind_before, loader, number, before = self._latest.get(epochs, ("", 0, 0, None))
         if kind_before != kind:
             self._loaders[kind] += 1
@@ -222,8 +176,8 @@ class Ranks:
         if self._has_failed or self._passes[kind] > MOST_PASSES:
             return None
         key = f"{kind}/{loader}/{number + 1}"
-        offered = _offered(segment, before)
-        return lambda: list(_differences(group, segment, key, offered, self._since))
+        offered, store = _offered(segment, before), self._find_store()
+        return lambda: list(_differences(store, self.rank, segment, key, offered))
 
     def _fail(self, error: Exception) -> None:
         """Log a group's first failed check, after which no more checks are made."""
@@ -247,13 +201,13 @@ def _answer(ask: Callable[[], Any]) -> Any:
 
 
 def _differences(
-    group: RankGroup, segment: Segment, key: str, offered: Mapping[str, Any], since: float
+    store: Any, rank: int, segment: Segment, key: str, offered: Mapping[str, Any]
 ) -> Iterator[tuple[bool, str]]:
     """Yield messages about differences from other ranks, and whether rows are surely lost."""
-    _check_server(group.store)
-    first = partial(_first, group.store, since)
+    _check_server(store)
+    first = partial(_first, store)
     order, url, epoch = segment.options.order, segment.options.dataset.url, segment.position.epoch
-    other, their_url, theirs = first(key, [group.rank, url, offered])
+    other, their_url, theirs = first(key, [rank, url, offered])
     where = "" if their_url == url else f"that of {their_url} "
     # Otherwise, the passes may be those of unrelated loaders.
     are_same_rows = all(
@@ -263,7 +217,7 @@ def _differences(
         if mine == theirs[name] or None in (mine, theirs[name]):
             continue
         message = (
-            f"rank {group.rank} begins epoch {epoch} of {url} with {name} {mine}, and rank "
+            f"rank {rank} begins epoch {epoch} of {url} with {name} {mine}, and rank "
             f"{other} {where}with {theirs[name]}, so ranks lose and repeat rows, now or after "
             f"a resume: {_REMEDIES[name]}. check_ranks=False turns this check off"
         )
@@ -273,22 +227,22 @@ def _differences(
         )
         yield are_same_rows and is_decisive, message
     share = order.world.rank
-    if (other := first(f"{key}/{share}", group.rank)) != group.rank:
+    if (other := first(f"{key}/{share}", rank)) != rank:
         yield (
             False,
-            f"ranks {other} and {group.rank} both read share {share} of {group.size} of {url} "
+            f"ranks {other} and {rank} both read share {share} of {order.num_ranks} of {url} "
             f"in epoch {epoch}, so no rank reads another share: pass each rank's own number as "
             'cur_shard, or cur_shard="auto"',
         )
 
 
-def _first(store: Any, since: float, key: str, value: Any) -> Any:
-    """Offer a value and return the first rank's value; replace values from before `since`."""
+def _first(store: Any, key: str, value: Any) -> Any:
+    """Offer a value and return the first rank's value; replace values from before a restart."""
     mine, expected = json.dumps([time.time(), value]), ""
     while True:
         found = store.compare_set(key, expected, mine)
         then, theirs = json.loads(found)
-        if then >= since:
+        if then >= STARTED:
             return theirs
         expected = found.decode()
 
@@ -347,28 +301,75 @@ def warn_of_samples(segment: Segment, batch_size: int | None) -> None:
     if longer and (
         batch_size is None or (samples % batch_size == 0 and segment.options.num_workers < 2)
     ):
-        this_process.warn_once(
+        _warn_once(
             f"some ranks read {samples} samples of {segment.options.dataset.url}, and others one "
             "more, so a plain DataLoader may yield one more batch on some ranks, which would then "
             "wait forever for the other ranks: use a StreamingDataLoader"
         )
 
 
+#: The ranks of the latest process group that was found.
+_latest: Ranks | None = None
+#: The process group that this forked process has inherited, whose store it must not use.
+_inherited: object = None
+
+
+def find_ranks() -> Ranks | None:
+    """Return the ranks of the default process group.
+
+    None if there is no group, if it has a single rank, or if it was inherited through a fork.
+    """
+    global _latest
+    group = _default_group()
+    if group is None or group is _inherited:
+        return None
+    distributed = sys.modules["torch.distributed"]
+    size = distributed.get_world_size()
+    if size == 1:
+        return None
+    if _latest is None or not _latest.are_of(group):
+        number = 1 if _latest is None else _latest.number + 1
+        _latest = Ranks(group, distributed.get_rank(), size, number)
+    return _latest
+
+
 def _after_fork() -> None:
-    global this_process
-    this_process = Ranks(inherited=_default_group())
+    global _inherited
+    _inherited = _default_group()
 
 
-#: The passes of this process. Whoever continues as another process replaces it.
-this_process = Ranks()
 os.register_at_fork(after_in_child=_after_fork)
 
 
 def is_compared(segment: Segment) -> bool:
-    """Return whether a pass that begins is to be compared: see `Ranks.begin`."""
-    return this_process.begin(segment)
+    """Return whether a pass that begins is to be compared with other ranks.
+
+    Warn of shares that no rank reads, and of ranks that may have unequal numbers of batches.
+    """
+    options, num_shares = segment.options, segment.options.order.num_ranks
+    ranks = None if num_shares == 1 else find_ranks()
+    if ranks is None:
+        return False
+    if num_shares > ranks.size:
+        _warn_once(
+            f"the rows of {options.dataset.url} are split into {num_shares} shares, but there are "
+            f"{ranks.size} ranks, so no rank reads the other shares: pass "
+            f'shard_count={ranks.size}, or cur_shard="auto"'
+        )
+    if options.leaves_out_rows and not segment.plan.has_equal_batches:
+        _warn_once(
+            "a predicate or filters leave out rows, so ranks may have different numbers of "
+            "batches, and ranks with more would wait for the others forever: pass the conditions "
+            "as where=, with which all ranks have equal batches, or train within "
+            "torch.distributed.algorithms.join.Join"
+        )
+    # If there are fewer shares than ranks, the program has several worlds, as with a device mesh
+    # or parallel trials.
+    is_main = threading.current_thread() is threading.main_thread()
+    return options.check_ranks and num_shares == ranks.size and is_main
 
 
 def compare_pass(segment: Segment, epochs: Epochs, usage: Usage | None = None) -> None:
     """Compare a pass with other ranks: see `Ranks.compare`."""
-    this_process.compare(segment, epochs, usage)
+    if (ranks := find_ranks()) is not None:
+        ranks.compare(segment, epochs, usage)

@@ -102,7 +102,7 @@ class World:
         """Train, check the rows that all ranks have read, and return the kind of result."""
         said: list[str] = []
         agreement.warn_user = said.append
-        agreement.this_process.shown.clear()
+        agreement.shown.clear()
         begin_as_in_a_new_process()  # an error on one rank leaves the ranks at different epochs
         ranks = gathered(self.train())
         if None in ranks:

@@ -79,7 +79,7 @@ class World(SimulatedRanks):
 
 @pytest.fixture(autouse=True)
 def _no_thread_remains(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(agreement, "this_process", agreement.Ranks())
+    monkeypatch.setattr(agreement, "shown", set())
     yield
     for thread in threading.enumerate():
         if thread.name == "mdstorm-ranks":
@@ -482,13 +482,13 @@ def test_passes_from_an_earlier_process_group_are_not_compared(pair: World) -> N
         taken(loader, 3 + rank)
 
     pair.warned(read_alone)
-    pair.groups = [Token() for _ in range(2)]
+    pair.make_group()
     assert pair.warnings_of(lambda rank: rows(loaders[rank])) == []
 
 
 def test_later_process_group_ignores_keys_from_an_earlier_group(pair: World) -> None:
     for size in (BATCH, BATCH + 2):
-        pair.groups = [Token() for _ in range(2)]
+        pair.make_group()
         assert pair.warned(lambda loader, rank: rows(loader), "elastic", size) == []
 
 
@@ -504,12 +504,13 @@ def test_process_group_is_freed_after_the_pass_that_used_it(
 ) -> None:
     launch(0, 2)
     store, gone = Mock(wraps=dist.HashStore()), threading.Event()
-    found: list[Any] = [agreement.RankGroup(Token(), store, 0, 2)]
-    weakref.finalize(found[0].itself, gone.set)
-    monkeypatch.setattr(agreement, "find_group", lambda: found[0])
+    group = Token()
+    weakref.finalize(group, gone.set)
+    ranks = agreement.Ranks(group, 0, 2, find_store=lambda: store)
+    monkeypatch.setattr(agreement, "find_ranks", lambda: ranks)
     rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH))
     assert store.compare_set.call_count == 2
-    found[0] = None
+    del group
     assert gone.wait(60)
 
 
@@ -535,7 +536,8 @@ def test_store_error_is_logged_once_and_does_not_affect_reading(
 def test_ranks_in_a_new_group_are_compared_after_a_failed_check(pair: World) -> None:
     pair.store = object()
     assert pair.warned(lambda loader, rank: rows(loader)) == []
-    pair.store, pair.groups = dist.HashStore(), [Token() for _ in range(2)]
+    pair.store = dist.HashStore()
+    pair.make_group()
     assert pair.warned(lambda _, rank: rows(pair.loader(size=BATCH + rank)))
 
 
@@ -566,13 +568,19 @@ def alone() -> Iterator[None]:
 
 
 def test_process_group_store_is_found(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert agreement.find_group() is None  # one rank has nothing to compare
+    assert agreement.find_ranks() is None  # one rank has nothing to compare
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
-    group = agreement.find_group()
-    assert group is not None
-    assert group.store.compare_set("key", "", "value") == b"value"
+    ranks = agreement.find_ranks()
+    assert ranks is not None
+    assert ranks is agreement.find_ranks()
+    assert (ranks.rank, ranks.size) == (0, 2)
+    assert agreement.default_store().compare_set("key", "", "value") == b"value"
     dist.destroy_process_group()
-    assert agreement.find_group() is None
+    assert agreement.find_ranks() is None
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    again = agreement.find_ranks()
+    assert again is not None
+    assert again.number == ranks.number + 1
 
 
 def test_missing_private_torch_function_is_logged_once(
@@ -598,10 +606,10 @@ def test_forked_process_does_not_use_its_parents_store(
 ) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     launch(0, 2)
-    assert agreement.this_process.group is not None
+    assert agreement.find_ranks() is not None
     child = os.fork()
     if child == 0:
-        os._exit(0 if agreement.this_process.group is None else 1)
+        os._exit(0 if agreement.find_ranks() is None else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert len(rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)))
 

@@ -154,7 +154,7 @@ def test_state_in_exact_order_resumes_on_any_rank(url: str, launch: Launch) -> N
 def test_uneven_sample_shares_warn(
     url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch, options: Any, warns: bool
 ) -> None:
-    monkeypatch.setattr(agreement, "this_process", agreement.Ranks())
+    monkeypatch.setattr(agreement, "shown", set())
     launch(0, 3)
     dataset = StreamingDataset(local=url, order=ExactOrder(), **options)
     with warnings.catch_warnings(record=True) as found:
