@@ -43,11 +43,10 @@ from mdstorm_backend.format import Batch, Schema, holds_decimals
 from mdstorm_backend.loaders import (
     Conditions,
     Epochs,
-    Following,
     NullPolicy,
     ReaderOptions,
     Succession,
-    at_beginning,
+    Usage,
 )
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, Position, World, find_world
 from mdstorm_backend.parquet import ParquetDataset
@@ -143,7 +142,7 @@ def reader_options(
         on_corrupt=added["on_corrupt"],
         workers=arguments.workers,
         prefetch=arguments.prefetch,
-        first=begins.following if begins else at_beginning,
+        first=begins.following if begins else Usage,
         on_pass=begins if arguments.is_share else _warn_of_whole_passes,
     )
     if is_kept:
@@ -350,11 +349,11 @@ class FirstEpoch:
     def __call__(self, epochs: Epochs) -> None:
         _succession_of(self.share).record(epochs)
 
-    def following(self) -> Following:
-        """Return the first epoch for a loader that begins now, and whether it may peek."""
+    def following(self) -> Usage:
+        """Return the first iteration of a loader that begins now."""
         found = _succession_of(self.share).following()
-        own = Following(Position(self.epoch), True)
-        return own if self.epoch > found.position.epoch else found
+        own = Usage(Position(self.epoch))
+        return own if self.epoch > found.start.epoch else found
 
 
 def _succession_of(share: tuple[Any, ...]) -> Succession:
@@ -372,7 +371,7 @@ def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
     if not (shuffles and arguments.is_share) or _seed(arguments, is_shared=False) is not None:
         return None
     share = (url, arguments.cur_shard, arguments.shard_count)
-    return FirstEpoch(share, _succession_of(share).following().position.epoch)
+    return FirstEpoch(share, _succession_of(share).following().start.epoch)
 
 
 def draws_seed(arguments: ReaderArguments) -> bool:

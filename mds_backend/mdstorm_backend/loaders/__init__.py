@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
-from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer
+from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer, Usage
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.epochs import Epochs, Succession
 from mdstorm_backend.loaders.loader import (
@@ -21,9 +21,7 @@ from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_e
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import (
     Conditions,
-    Following,
     ReaderOptions,
-    at_beginning,
     describe_data,
     in_order,
 )
@@ -40,7 +38,6 @@ __all__ = [
     "Convert",
     "DatasetSettings",
     "Epochs",
-    "Following",
     "ItemCursor",
     "Loader",
     "MakeBatches",
@@ -53,7 +50,7 @@ __all__ = [
     "Statistics",
     "Succession",
     "Trace",
-    "at_beginning",
+    "Usage",
     "beyond_nanoseconds",
     "converted",
     "describe_data",

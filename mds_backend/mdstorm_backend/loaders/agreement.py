@@ -37,7 +37,8 @@ import numpy as np
 from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.base.threads import in_own_thread
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.epochs import Epochs, Usage
+from mdstorm_backend.loaders.consumer import Usage
+from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.segment import Segment
 
 _logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""`Consumer`: describes the code that takes an iteration's batches, and when it uses them.
+"""`Consumer`: the code that takes an iteration's batches; `Usage`: how many it has used.
 
 A loop uses each batch when it takes it. A training framework may skip batches, or may fetch a
 batch or request the end while its user still holds the previous batch. A hook for the framework
@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mdstorm_backend.order import Position
 
 #: Maximum number of taken batches that are not used up: one in use, and one fetched ahead.
 MOST_UNUSED = 2
@@ -63,3 +66,66 @@ class Consumer:
 
 #: The consumer that is requesting a batch; by default, a loop that uses each batch as it takes it.
 CONSUMER: ContextVar[Consumer] = ContextVar("CONSUMER", default=Consumer())  # noqa: B039
+
+
+@dataclass(eq=False)
+class Usage:
+    """An iteration: where it begins, and how much of it has been used.
+
+    Attributes
+    ----------
+    start : Position
+        Where the iteration begins.
+    is_first : bool
+        Whether it may be a peek.
+    number : int
+        Number of the iteration among those over the dataset, from 1; 0 before it begins.
+    changes, loads : int
+        How often a state had been loaded or an epoch set, and how often a state had been loaded,
+        when the iteration began.
+    consumer : Consumer
+        The code that takes the batches.
+    batches : int
+        Number of batches that have been taken.
+    is_over : bool
+        Whether the end was requested.
+    is_resumed : bool
+        Whether this is the first iteration after a state within an epoch was loaded.
+    rows_left : int
+        If it is, and was left within that epoch: the number of rows, on all ranks, that were not
+        read; otherwise 0.
+    """
+
+    start: Position = Position()  # noqa: RUF009  # frozen
+    is_first: bool = True
+    number: int = 0
+    changes: int = 0
+    loads: int = 0
+    consumer: Consumer = field(default_factory=Consumer)
+    batches: int = 0
+    is_over: bool = False
+    is_resumed: bool = False
+    rows_left: int = 0
+
+    @property
+    def batches_used(self) -> int:
+        """Number of batches that have been taken and used."""
+        return max(self.batches - self.consumer.num_unused, 0)
+
+    @property
+    def used(self) -> int:
+        """The same, where the end counts like another batch."""
+        return self.batches_used + (self.is_over and self.consumer.has_used_end)
+
+    @property
+    def is_peek(self) -> bool:
+        """Whether the iteration is not used up."""
+        if self.is_over and not self.batches:  # the rank has no rows
+            return False
+        consumer = self.consumer
+        return self.used <= consumer.skipped + (consumer.peek if self.is_first else 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for another process, where nothing more is used."""
+        consumer = replace(self.consumer, count_unused=None)
+        return {**self.__dict__, "batches": self.batches_used, "consumer": consumer}

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from multiprocessing import context
 from typing import Any
 
 from mdstorm_backend.base import is_integer
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.consumer import Consumer
-from mdstorm_backend.loaders.reader_options import Following, ReaderOptions, at_beginning
+from mdstorm_backend.loaders.consumer import Consumer, Usage
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.loaders.state import read_state, skipped
 from mdstorm_backend.order import Position, World
@@ -59,65 +59,6 @@ class Worker:
     world: World | None = None
 
 
-@dataclass(eq=False)
-class Usage:
-    """How much of an iteration has been used.
-
-    Attributes
-    ----------
-    start : Position
-        Where the iteration began.
-    number : int
-        Number of the iteration among those over the dataset, from 1.
-    changes, loads : int
-        How often a state had been loaded or an epoch set, and how often a state had been loaded,
-        when the iteration began.
-    consumer : Consumer
-        The code that takes the batches.
-    batches : int
-        Number of batches that have been taken.
-    is_over : bool
-        Whether the end was requested.
-    is_resumed : bool
-        Whether this is the first iteration after a state within an epoch was loaded.
-    rows_left : int
-        If it is, and was left within that epoch: the number of rows, on all ranks, that were not
-        read; otherwise 0.
-    """
-
-    start: Position
-    number: int
-    changes: int
-    loads: int
-    consumer: Consumer = field(default_factory=Consumer)
-    batches: int = 0
-    is_over: bool = False
-    is_resumed: bool = False
-    rows_left: int = 0
-
-    @property
-    def batches_used(self) -> int:
-        """Number of batches that have been taken and used."""
-        return max(self.batches - self.consumer.num_unused, 0)
-
-    @property
-    def used(self) -> int:
-        """The same, where the end counts like another batch."""
-        return self.batches_used + (self.is_over and self.consumer.has_used_end)
-
-    def is_peek(self, *, is_first: bool) -> bool:
-        """Whether the iteration is not used up; `is_first` is whether it may use any batches."""
-        if self.is_over and not self.batches:  # the rank has no rows
-            return False
-        consumer = self.consumer
-        return self.used <= consumer.skipped + (consumer.peek if is_first else 0)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state for another process, where nothing more is used."""
-        consumer = replace(self.consumer, count_unused=None)
-        return {**self.__dict__, "batches": self.batches_used, "consumer": consumer}
-
-
 class Epochs:
     """Where the next iteration over a dataset begins.
 
@@ -131,7 +72,7 @@ class Epochs:
     """
 
     def __init__(self) -> None:
-        self._first = at_beginning
+        self._first: Callable[[], Usage] = Usage
         #: ``begun`` is where the latest iteration or its latest epoch began, or the position that
         #: was loaded last. ``next`` is a position that was loaded or set, until an iteration
         #: begins there. ``reached`` is the highest epoch that iterations have reached since the
@@ -152,9 +93,8 @@ class Epochs:
         )
         #: Number of iterations that this process has begun as a worker.
         self._iterations = 0
-        #: The latest iteration in this process, and whether it may be a peek.
+        #: The latest iteration in this process.
         self._latest: Usage | None = None
-        self._is_first = True
         self.is_loaded = False
         self.changes = self.loads = 0
 
@@ -164,9 +104,9 @@ class Epochs:
             return self.__dict__
         content = self._own_record.read()
         if content["number"] or content["next"]:
-            content["next"] = _stored(self._following(content).position)
+            content["next"] = _stored(self._following(content).start)
         record = SharedRecord({**content, "joined": {}})
-        return {**self.__dict__, "_record": record, "_latest": None, "_is_first": True}
+        return {**self.__dict__, "_record": record, "_latest": None}
 
     def follow(self, options: ReaderOptions) -> None:
         """Begin where `options` determine if no iteration has begun and no state was loaded."""
@@ -181,24 +121,24 @@ class Epochs:
     @property
     def next_position(self) -> Position:
         """The position at which the next pass begins or resumes."""
-        return self.following().position
+        return self.following().start
 
-    def following(self) -> Following:
-        """Return where the next iteration begins, and whether it may be a peek."""
+    def following(self) -> Usage:
+        """Return the next iteration, which has not begun."""
         return self._following(self._own_record.read())
 
-    def _following(self, record: Mapping[str, Any]) -> Following:
+    def _following(self, record: Mapping[str, Any]) -> Usage:
         if record["next"] is not None:
-            return Following(_position_of(record["next"]), True)
+            return Usage(_position_of(record["next"]))
         if not record["number"]:
             return self._first()
-        latest, is_first = self._latest, self._is_first
+        latest = self._latest
         # The samples of an iteration in other processes are used.
         is_here = latest is not None and latest.number >= record["number"]
-        if latest is None or not (is_here and latest.is_peek(is_first=is_first)):
+        if latest is None or not (is_here and latest.is_peek):
             begun = _position_of(record["begun"])
-            return Following(begun.beginning_of(record["reached"] + 1), False)
-        return Following(latest.start, is_first and not latest.used)
+            return Usage(begun.beginning_of(record["reached"] + 1), is_first=False)
+        return Usage(latest.start, is_first=latest.is_first and not latest.used)
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch."""
@@ -208,7 +148,7 @@ class Epochs:
             )
 
         def edit(record: dict[str, Any]) -> None:
-            following = self._following(record).position
+            following = self._following(record).start
             if not following.resumes_with(epoch, num_epochs):
                 record["next"] = _stored(following.beginning_of(int(epoch)))
                 record["changes"] += 1
@@ -269,9 +209,9 @@ class Epochs:
                 record["joined"] = {**joined, "workers": [*workers, joining.number]}
                 start, changes = _position_of(joined["start"]), joined["changes"]
                 self._latest = None
-                return Usage(start, record["number"], changes, loads, consumer)
-            position, is_first = self._following(record)
-            position = replace(position, first_epoch=position.pass_epoch)
+                return Usage(start, False, record["number"], changes, loads, consumer)
+            usage = self._following(record)
+            position = replace(usage.start, first_epoch=usage.start.pass_epoch)
             changes, number = record["changes"], record["number"] + 1
             record.update(begun=_stored(position), reached=position.epoch, next=None)
             record.update(number=number, joined={}, packs=False)
@@ -282,11 +222,11 @@ class Epochs:
                     "start": record["begun"],
                     "changes": changes,
                 }
-            usage = Usage(position, number, changes, loads, consumer)
+            usage = Usage(position, usage.is_first, number, changes, loads, consumer)
             # After a peek, the next iteration is still the first one that resumes.
             is_again = latest is not None and latest.is_resumed and latest.start == position
             usage.is_resumed = position.consumed > 0 and (self.is_loaded or is_again)
-            self._latest, self._is_first = None if joining else usage, is_first
+            self._latest = None if joining else usage
             return usage
 
         usage = (self._record if joining else self._own_record).change(edit)
@@ -324,7 +264,7 @@ class Epochs:
         """Drop the order set by a loaded state, unless the state's pass has yet to resume."""
 
         def edit(record: dict[str, Any]) -> None:
-            begun, following = record["begun"], self._following(record).position
+            begun, following = record["begun"], self._following(record).start
             if not record["number"] and not record["next"]:
                 return
             if begun is None or _at(begun) != (following.epoch, following.consumed):
@@ -439,10 +379,10 @@ class Succession:
     Parameters
     ----------
     first : callable, optional
-        Returns where the first loader begins; by default, at the beginning.
+        Returns the first loader's first iteration; by default, it begins at the beginning.
     """
 
-    def __init__(self, first: Callable[[], Following] = at_beginning) -> None:
+    def __init__(self, first: Callable[[], Usage] = Usage) -> None:
         self._first = first
         self._latest: Epochs | None = None
 
@@ -454,17 +394,17 @@ class Succession:
 
     def set_next(self, epoch: int) -> None:
         """Let the next loader begin with `epoch`."""
-        self._first, self._latest = lambda: Following(Position(epoch), True), None
+        self._first, self._latest = lambda: Usage(Position(epoch)), None
 
-    def following(self) -> Following:
-        """Return the epoch with which the next loader begins, and whether it may peek."""
+    def following(self) -> Usage:
+        """Return the next loader's first iteration."""
         least = self._first()
         if self._latest is None:
             return least
-        begun, (position, is_first) = self._latest.begun, self._latest.following()
+        begun, following = self._latest.begun, self._latest.following()
         # The next loader does not resume within an epoch.
-        epoch = position.epoch + (position.consumed > 0)
-        if epoch < least.position.epoch:
+        epoch = following.start.epoch + (following.start.consumed > 0)
+        if epoch < least.start.epoch:
             return least
         is_later = begun is not None and epoch > begun.epoch
-        return Following(Position(epoch), is_first or is_later)
+        return Usage(Position(epoch), is_first=following.is_first or is_later)

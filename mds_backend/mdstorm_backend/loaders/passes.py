@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.agreement import compare_pass, is_compared
-from mdstorm_backend.loaders.consumer import MOST_UNUSED
-from mdstorm_backend.loaders.epochs import Epochs, Usage
+from mdstorm_backend.loaders.consumer import MOST_UNUSED, Usage
+from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import write_state

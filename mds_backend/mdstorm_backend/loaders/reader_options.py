@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
@@ -14,6 +14,7 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.loaders.consumer import Usage
 from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.order import ExactOrder, Position, World, find_world
 from mdstorm_backend.read import (
@@ -42,18 +43,6 @@ def log_endless(url: str) -> None:
         "of it after some steps (steps_per_epoch in Keras), or pass num_epochs=1 for one epoch",
         url,
     )
-
-
-class Following(NamedTuple):
-    """Where an iteration begins, and whether it may be a peek."""
-
-    position: Position
-    is_first: bool
-
-
-def at_beginning() -> Following:
-    """Return where an iteration begins that follows no other."""
-    return Following(Position(), True)
 
 
 @dataclass(frozen=True)
@@ -125,7 +114,7 @@ class ReaderOptions:
         In the elastic order, the number of samples whose shards are opened ahead of use. For None,
         see `samples_ahead`.
     first : callable
-        Returns where the first pass begins. Must be picklable.
+        Returns the first iteration, before it begins. Must be picklable.
     on_pass : callable, optional
         Called in this process with a dataset's `Epochs` when a pass begins or its state is loaded.
         Must be picklable.
@@ -156,7 +145,7 @@ class ReaderOptions:
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
-    first: Callable[[], Following] = at_beginning
+    first: Callable[[], Usage] = Usage
     on_pass: Callable[[Any], None] | None = None
     conditions: Conditions = Conditions()
     check_ranks: bool = True

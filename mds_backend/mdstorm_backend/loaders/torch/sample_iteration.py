@@ -16,8 +16,8 @@ from typing import Any
 
 from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.loaders.agreement import compare_pass, is_compared
-from mdstorm_backend.loaders.consumer import Consumer
-from mdstorm_backend.loaders.epochs import Epochs, Usage, Worker
+from mdstorm_backend.loaders.consumer import Consumer, Usage
+from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Segment, plan_of
 from mdstorm_backend.loaders.state import check_equal, damaged, number, read_state, write_state
