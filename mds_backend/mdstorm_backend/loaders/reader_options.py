@@ -159,6 +159,11 @@ class ReaderOptions:
         return self.keep is not None or not getattr(self.transform, "keeps_rows", False)
 
     @property
+    def numbers_samples(self) -> bool:
+        """Whether samples are numbered across ranks; otherwise positions count one rank's rows."""
+        return isinstance(self.order, ElasticOrder) or not (self.by_shard or self.drops_rows)
+
+    @property
     def leaves_out_rows(self) -> bool:
         """Whether filters or a predicate may leave out rows."""
         return bool(getattr(self.transform, "leaves_out_rows", False))

@@ -67,7 +67,7 @@ def write_state(options: ReaderOptions, position: Position) -> dict[str, Any]:
         "lanes": [list(lanes) for lanes in position.lanes],
         **_compared(options),
     }
-    if not plan_of(options).numbers_samples:
+    if not options.numbers_samples:
         ours |= {"rank": order.world.rank, "row": position.row, "batch_size": options.batch_size}
     if position.skip:
         ours["skip"] = position.skip
@@ -203,7 +203,7 @@ def _checked_position(
     is_of_rank = "row" in ours
     _check_position(position, options, is_of_rank=is_of_rank)
     plan = plan_of(options, position)
-    counts_own_rows = not plan.numbers_samples
+    counts_own_rows = not options.numbers_samples
     if position.consumed and is_of_rank != counts_own_rows:
         raise StateMismatchError(
             f"the state counts the rows of {'one rank' if is_of_rank else 'all ranks'}, but here "

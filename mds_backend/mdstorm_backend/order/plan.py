@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -153,15 +153,12 @@ class Plan(ABC):
         the batches k, k + n, …
     start : Position
         Where the plan begins, as given: see `begin`.
-    numbers_samples : bool
-        Whether samples are numbered across ranks; if not, positions count the rows of one rank.
     """
 
     num_epochs: int | None = 1
     drop_last: bool = False
     num_parts: int = 1
     start: Position = Position()
-    numbers_samples: ClassVar[bool] = True
 
     @property
     def has_equal_batches(self) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count, islice, tee
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +53,6 @@ class RowPlan(Plan):
     bounds: npt.NDArray[np.int64]
     batch_size: int | None
     counts_stored: bool
-    numbers_samples: ClassVar[bool] = False
 
     @property
     def even_size(self) -> int | None:

@@ -346,7 +346,7 @@ class OpenedDataset:
         if start is None and self.latest is not None:
             start = self.latest.begun
         plan = plan_of_samples(self.options, self.epochs, start)
-        if not plan.numbers_samples:
+        if not self.options.numbers_samples:
             return self._state_of_latest(num_samples, start)
         position = reached(plan)
         if self.latest is not None and self.latest.is_at(position):
