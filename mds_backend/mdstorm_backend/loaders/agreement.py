@@ -268,8 +268,8 @@ def _offered(segment: Segment, before: Usage | None) -> dict[str, Any]:
     """Return the values of a pass that ranks have to agree on; None values are not compared."""
     order, position, plan = segment.options.order, segment.position, segment.plan
     # Ranks have the same position only if the plan numbers samples across all ranks.
-    is_shared = plan.has_equal_batches or not position.consumed
-    is_even = before is not None and plan.has_equal_batches
+    is_even = not plan.unequal_because
+    is_shared = is_even or not position.consumed
     return {
         "dataset fingerprint": segment.options.dataset.fingerprint,
         "batch size": segment.options.batch_size,
@@ -357,7 +357,7 @@ def is_compared(segment: Segment) -> bool:
             f"{ranks.size} ranks, so no rank reads the other shares: pass "
             f'shard_count={ranks.size}, or cur_shard="auto"'
         )
-    if options.leaves_out_rows and not segment.plan.has_equal_batches:
+    if options.leaves_out_rows and segment.plan.unequal_because:
         _warn_once(
             "a predicate or filters leave out rows, so ranks may have different numbers of "
             "batches, and ranks with more would wait for the others forever: pass the conditions "

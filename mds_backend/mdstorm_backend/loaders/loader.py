@@ -137,7 +137,7 @@ class Loader:
                 "loader instead"
             )
         if (length := plan.length()) is None:
-            raise TypeError(f"the number of batches is not known: {plan.unknown_because}")
+            raise TypeError(f"the number of batches is not known: {plan.unequal_because}")
         return length
 
     def num_remaining(self) -> int | None:

@@ -344,7 +344,7 @@ def _of_rank(
     is_of_all = options.num_epochs == 1 and is_full and not position.is_end
     is_unread = not (position.consumed or position.skip)
     is_mine = there[0] == order.world.rank or is_of_all or is_unread
-    if plan.has_equal_batches and position.consumed:
+    if not plan.unequal_because and position.consumed:
         is_mine = batch_size == options.batch_size  # then all ranks had the same number of batches
     if there[1] == order.world_size and is_mine:
         return replace(position, row=row)

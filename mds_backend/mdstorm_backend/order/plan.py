@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.lanes import Lanes
 
 
@@ -161,13 +160,8 @@ class Plan(ABC):
     start: Position = Position()
 
     @property
-    def has_equal_batches(self) -> bool:
-        """Whether all ranks are certain to have the same number of batches."""
-        return True
-
-    @property
-    def unknown_because(self) -> str:
-        """Why the number of batches may not be known, for error messages."""
+    def unequal_because(self) -> str:
+        """Why ranks may have different numbers of batches; empty if the numbers are equal."""
         return ""
 
     @property
@@ -241,6 +235,7 @@ class Plan(ABC):
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset at which batches begin to contain samples from after `epoch`."""
 
+    @abstractmethod
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples.
 
@@ -252,10 +247,6 @@ class Plan(ABC):
         StateMismatchError
             If numbers of samples do not determine a position.
         """
-        raise StateMismatchError(
-            f"{self.unknown_because}, so a number of samples does not determine a position in the "
-            "dataset: take the state from a StreamingDataLoader over it, loader.state_dict()"
-        )
 
     def reached_here(self, samples: int) -> Position:
         """Return the position once this rank has read `samples` samples, and the others as many.

@@ -60,16 +60,13 @@ class RowPlan(Plan):
         return self.batch_size if self.counts_stored else None
 
     @property
-    def has_equal_batches(self) -> bool:
-        """Whether all ranks are certain to have the same number of batches."""
-        return self.even_size is not None
-
-    @property
-    def unknown_because(self) -> str:
-        """Why the number of batches, or of rows, may not be known."""
-        if self.counts_stored and self.batch_size is None:
-            return "batches are row groups, which differ in size"
-        return ROWS_UNKNOWN
+    def unequal_because(self) -> str:
+        """Why ranks may have different numbers of batches; empty if the numbers are equal."""
+        if self.even_size is not None:
+            return ""
+        return (
+            "batches are row groups, which differ in size" if self.counts_stored else ROWS_UNKNOWN
+        )
 
     @cached_property
     def num_samples(self) -> int:
@@ -152,7 +149,7 @@ class RowPlan(Plan):
         """
         if not self.counts_stored:
             raise StateMismatchError(
-                f"{self.unknown_because}, so batches cannot be skipped without reading them: take "
+                f"{self.unequal_because}, so batches cannot be skipped without reading them: take "
                 "batches from the loader and leave them unused instead"
             )
         if (size := self.even_size) is None:
@@ -168,6 +165,14 @@ class RowPlan(Plan):
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset after the first row of the next epoch."""
         return self.offset(epoch + 1, 1)
+
+    def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
+        """Raise StateMismatchError, since a position counts the rows of this rank."""
+        raise StateMismatchError(
+            f"{self.unequal_because or ROWS_UNKNOWN}, so a number of samples does not determine a "
+            "position in the dataset: take the state from a StreamingDataLoader over it, "
+            "loader.state_dict()"
+        )
 
     def samples(self, part: int = 0) -> Samples:
         """Return the row groups of a part, each of which is a batch."""
