@@ -16,8 +16,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
-from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, ExactPlan, Position, exact
+from mdstorm_backend.errors import (
+    InvalidArgumentError,
+    NoDataAvailableError,
+    StateMismatchError,
+)
+from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, ExactPlan, Position, RowPlan, exact
 from mdstorm_backend.order.exact import Permutation
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, stride
 from mdstorm_backend.order.plan import RowsOnDemand
@@ -371,3 +375,29 @@ def test_position_after_last_batch_is_end_of_pass_if_drop_last_drops_the_rest() 
         == plan.end()
         == replace(plan.begin, epoch=3, consumed=20, lanes=(), end=20)
     )
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "counts_stored", "reason"),
+    [
+        (None, True, "batches are row groups"),
+        (None, False, "may change the number of rows"),
+        (4, False, "may change the number of rows"),
+    ],
+)
+def test_unequal_batches_of_rows_have_a_reason_which_errors_name(
+    batch_size: int | None, counts_stored: bool, reason: str
+) -> None:
+    plan = RowPlan(ExactOrder(seed=1), np.array([0, 5, 10]), batch_size, counts_stored)
+    assert reason in plan.unequal_because
+    with pytest.raises(
+        StateMismatchError, match=f"{reason}.* number of samples does not determine"
+    ):
+        plan.reached(3)
+
+
+def test_equal_batches_of_rows_have_no_reason_to_differ_but_samples_no_position() -> None:
+    plan = RowPlan(ExactOrder(seed=1), np.array([0, 5, 10]), 4, counts_stored=True)
+    assert not plan.unequal_because
+    with pytest.raises(StateMismatchError, match="rows, so a number of samples does not determine"):
+        plan.reached(3)
