@@ -36,7 +36,7 @@ class SimulatedRanks:
         """Continue as the given rank."""
         self.patch.setattr(agreement, "find_ranks", lambda: self.ranks[rank])
         self.patch.setattr(agreement, "shown", self.shown[rank])
-        self.patch.setattr(agreement, "STARTED", self.began)
+        self.patch.setattr(agreement, "started", self.began)
         self.patch.setenv("RANK", str(rank))
         self.patch.setenv("WORLD_SIZE", str(self.size))
 

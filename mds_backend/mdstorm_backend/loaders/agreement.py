@@ -62,10 +62,9 @@ _REMEDIES = {
     "NumPy version": "install the same packages on all ranks, because the orders depend on NumPy",
 }
 
-
-#: Values in the store from before this time were written before the ranks were restarted, since a
-#: group exists only once all of its processes have started.
-STARTED = time.time()
+#: Values in the store from before this process started were written before the ranks were
+#: restarted, since a group exists only once all of its processes have started.
+started = time.time()
 
 #: The warnings that were shown, without their digits.
 shown: set[str] = set()
@@ -243,7 +242,7 @@ def _first(store: Any, key: str, value: Any) -> Any:
     while True:
         found = store.compare_set(key, expected, mine)
         then, theirs = json.loads(found)
-        if then >= STARTED:
+        if then >= started:
             return theirs
         expected = found.decode()
 
@@ -335,8 +334,8 @@ def find_ranks() -> Ranks | None:
 
 
 def _after_fork() -> None:
-    global _inherited
-    _inherited = _default_group()
+    global started, _inherited
+    started, _inherited = time.time(), _default_group()
 
 
 os.register_at_fork(after_in_child=_after_fork)

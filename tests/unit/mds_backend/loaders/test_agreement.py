@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -612,6 +613,16 @@ def test_forked_process_does_not_use_its_parents_store(
         os._exit(0 if agreement.find_ranks() is None else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert len(rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)))
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_forked_process_has_started_when_it_was_forked() -> None:
+    """A launcher may keep its store and fork restarted ranks."""
+    before = time.time()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if agreement.started >= before else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_each_pass_sends_two_store_requests_per_rank(pair: World) -> None:
