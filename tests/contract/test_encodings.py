@@ -198,7 +198,7 @@ def test_filters_find_nulls_and_compare_values_or_refuse_the_column(
     others = [i for i in range(ROWS) if i != NULL]
     assert column(read(url, filters=[("v", "=", None)]), "n") == [NULL]
     assert column(read(url, filters=[("v", "!=", None)]), "n") == others
-    value = VALUES[text][2]
+    value = open_dataset(url)[2]["v"]  # not as written: an encoding may change a value's form
     if not refuses(lambda: read(url, filters=[("v", "in", [value])])):
         assert column(read(url, filters=[("v", "in", [value])]), "n") == [2, 5, 8, 11]
 

@@ -1,10 +1,15 @@
 """Fixed-size objects whose columns are strings: a digest."""
 
+from __future__ import annotations
+
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.encodings.encoding import Encoding
+from mdstorm_backend.format import Values
+from mdstorm_backend.format.encodings.encoding import Encoding, Positions
 
 
 class Digest(Encoding):
@@ -20,9 +25,11 @@ class Digest(Encoding):
     def decode(self, stored: Any) -> Any:
         return stored.hex()
 
-    def decode_column(self, data: Any, starts: Any, sizes: Any) -> Any:
+    def decode_column(
+        self, data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions | int
+    ) -> Values:
         stored = super().decode_column(data, starts, sizes)
-        return pa.array([value.hex() for value in stored.to_pylist()], pa.string())
+        return pa.array([value.hex() for value in stored.tolist()], pa.string())
 
 
 VALUES = {"digest": ["000aff00", "010afe00", "020afd00"]}
