@@ -35,7 +35,11 @@ _ACCESS_POINT = re.compile(
 
 
 class S3(Store):
-    """The store of ``s3://bucket/path``; a bucket may be the ARN or alias of an access point."""
+    """The store of ``s3://bucket/path``; a bucket may be the ARN or alias of an access point.
+
+    A subclass for another provider returns ``s3`` from `protocol`. Its `options_in_environment`
+    gives the endpoint and the credentials; otherwise the client would use Amazon's.
+    """
 
     schemes: ClassVar[tuple[str, ...]] = ("s3", "s3a")
     name = "S3"

@@ -43,7 +43,7 @@ class Store:
     Attributes
     ----------
     schemes : tuple of str
-        URL schemes, which are also protocols of fsspec.
+        URL schemes, which are also protocols of fsspec unless `protocol` names another.
     name : str
         Name in messages.
     variables : tuple of str
