@@ -334,8 +334,8 @@ def find_ranks() -> Ranks | None:
 
 
 def _after_fork() -> None:
-    global started, _inherited
-    started, _inherited = time.time(), _default_group()
+    global started, _latest, _inherited
+    started, _latest, _inherited = time.time(), None, _default_group()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -625,6 +625,22 @@ def test_forked_process_has_started_when_it_was_forked() -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_forked_process_numbers_its_groups_from_one(
+    alone: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranks that are forked by different processes find each other's passes by these numbers."""
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    assert agreement.find_ranks() is not None
+    child = os.fork()
+    if child == 0:
+        group = Token()
+        monkeypatch.setattr(dist, "group", Mock(WORLD=group))
+        ranks = agreement.find_ranks()
+        os._exit(0 if ranks is not None and ranks.number == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_each_pass_sends_two_store_requests_per_rank(pair: World) -> None:
     pair.store = Mock(wraps=dist.HashStore())
     pair.warned(lambda loader, rank: [rows(loader) for _ in range(3)])
