@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from inspect import Parameter, signature
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeGuard, TypeVar
@@ -44,11 +44,12 @@ def unknown_keyword(
     return ArgumentTypeError(f"{function}() got an unexpected keyword argument {name!r}{remedy}")
 
 
-def keywords_of(function: Callable[..., Any]) -> set[str]:
+@cache  # inspecting a signature takes half of the time in which a loader is made
+def keywords_of(function: Callable[..., Any]) -> frozenset[str]:
     """Return the names of the parameters that can be passed as keywords, except ``self``."""
     kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     parameters = signature(function).parameters.values()
-    return {one.name for one in parameters if one.kind in kinds and one.name != "self"}
+    return frozenset(one.name for one in parameters if one.kind in kinds and one.name != "self")
 
 
 def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:

@@ -31,7 +31,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.consumer import Consumer, Usage
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.shared_record import SharedRecord
-from mdstorm_backend.loaders.state import read_state, skipped
+from mdstorm_backend.loaders.state import read_state, skipped, write_state
 from mdstorm_backend.order import Position, World
 from mdstorm_backend.order.lanes import Lanes
 
@@ -122,6 +122,10 @@ class Epochs:
     def next_position(self) -> Position:
         """The position at which the next pass begins or resumes."""
         return self.following().start
+
+    def next_state(self, options: ReaderOptions) -> dict[str, Any]:
+        """Return the state of `next_position`."""
+        return write_state(options.in_world(), self.next_position)
 
     def following(self) -> Usage:
         """Return the next iteration, which has not begun."""

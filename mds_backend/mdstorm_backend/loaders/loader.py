@@ -25,7 +25,7 @@ from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Segment, plan_of
-from mdstorm_backend.loaders.state import read_state, write_state
+from mdstorm_backend.loaders.state import read_state
 from mdstorm_backend.loaders.trace import Trace
 from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read.block import Block
@@ -270,8 +270,7 @@ class Loader:
 
     def next_state(self) -> dict[str, Any]:
         """Return the state of the position at which the next iteration begins."""
-        here = self.options.in_world()
-        return write_state(here, self.epochs.next_position)
+        return self.epochs.next_state(self.options)
 
     def load_state_dict(self, state: object, skip_batches: int = 0) -> None:
         """Resume the next iteration `skip_batches` batches after a state.

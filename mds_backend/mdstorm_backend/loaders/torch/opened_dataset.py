@@ -258,7 +258,7 @@ class OpenedDataset:
             if samples is None:
                 return self._state_of_latest(0)
             if samples.yielded == samples.replaced_after:
-                return self.next_state()
+                return self.epochs.next_state(self.options)
             return self._state_of_latest(samples.yielded)
         if samples is None or samples.worker.group is None:  # inherited from the parent
             raise StateMismatchError(
@@ -266,10 +266,6 @@ class OpenedDataset:
                 "state once an iteration over the dataset has started in this process"
             )
         return samples.state_dict()
-
-    def next_state(self) -> dict[str, Any]:
-        """Return the state of the position at which the next iteration begins."""
-        return write_state(self.options.in_world(), self.epochs.next_position)
 
     def state_of_rank(
         self,

@@ -287,7 +287,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if has_own_states:
             return self.dataset.state_dict(samples * opened.num_ranks, False)
         if counted is None:
-            return opened.next_state()
+            return opened.epochs.next_state(opened.options)
         check_items_are_samples(self.dataset)
         by_torch: dict[str, Any] = {}
         if not (kept.reads_blocks or _counts_itself(self)):
