@@ -1,5 +1,7 @@
-"""Datasets that the programs train on."""
+"""Datasets that the programs train on, and frameworks' global state."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,17 @@ from tests.kit.small_datasets import write_dataset
 
 #: A prime number, so that no number of ranks and no batch size divides it.
 ROWS = 1_009
+
+
+@pytest.fixture(autouse=True)
+def own_state() -> Iterator[None]:
+    """Reset Accelerate's global state, of which Hugging Face's Trainer also makes one.
+
+    Otherwise forks for other tests would inherit it.
+    """
+    yield
+    if (state := sys.modules.get("accelerate.state")) is not None:
+        state.AcceleratorState._reset_state(reset_partial_state=True)
 
 
 #: A multiple of 126, the size of a global batch of two ranks with 63 rows each.

@@ -1,6 +1,5 @@
 """Loaders prepared by Accelerate: which loaders it may split, and which rows each rank reads."""
 
-from collections.abc import Iterator
 from copy import deepcopy
 from itertools import islice
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders import agreement
 
 #: Parts of accelerate_evaluation.py, each one pass over a prepared loader.
 PARTS = (
@@ -132,13 +132,6 @@ class ByNumber(Dataset[Any]):
         return self.dataset[number]
 
 
-@pytest.fixture(autouse=True)
-def own_state() -> Iterator[None]:
-    """Reset Accelerate's global state; otherwise forks for other tests would inherit it."""
-    yield
-    pytest.importorskip("accelerate.state").AcceleratorState._reset_state(reset_partial_state=True)
-
-
 def prepare(loader: DataLoader[Any], processes: int = 2) -> Any:
     """Prepare a loader with Accelerate's own function, for the first of several processes."""
     data_loader = pytest.importorskip("accelerate.data_loader")
@@ -172,7 +165,10 @@ def test_loaders_over_other_datasets_are_split_by_accelerate(url: str) -> None:
     assert len(list(prepare(DataLoader([1] * 8)))) == 4  # type: ignore[arg-type]
 
 
-def test_prepare_for_one_process_does_not_split_the_share(url: str) -> None:
+def test_prepare_for_one_process_does_not_split_the_share(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agreement, "shown", set())  # a process warns once
     with pytest.warns(UserWarning, match="some ranks read 504 samples .* and others one more"):
         assert len(rows(prepare(DataLoader(share(url)), processes=1))) == ROWS // 2
 
