@@ -162,6 +162,16 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, (int, Integral)) and not isinstance(value, bool)
 
 
+def make_integers_plain(fields: object) -> None:
+    """Replace NumPy integers in a dataclass's fields by Python's, even if the class is frozen.
+
+    NumPy's overflow, and states are JSON, which cannot hold them.
+    """
+    for name, value in vars(fields).items():
+        if isinstance(value, Integral) and not isinstance(value, int):
+            object.__setattr__(fields, name, int(value))
+
+
 def overrides(thing: object, base: type, *names: str) -> bool:
     """Whether the class of `thing` overrides any of the methods `names` of its base class."""
     return any(getattr(type(thing), name) is not getattr(base, name) for name in names)

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from mdstorm_backend.base import cached_property
+from mdstorm_backend.base.checks import make_integers_plain
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder
@@ -150,6 +151,9 @@ class ReaderOptions:
     conditions: Conditions = Conditions()
     check_ranks: bool = True
     splits: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        make_integers_plain(self)
 
     @property
     def drops_rows(self) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.checks import check_integer, suggests_fields
+from mdstorm_backend.base.checks import check_integer, make_integers_plain, suggests_fields
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
 from mdstorm_backend.order.plan import Chunk, Position, RowsOnDemand, ShardRows, short_type
@@ -89,10 +89,7 @@ class ExactOrder:
 
     def __post_init__(self) -> None:
         check_integer("seed", self.seed, lowest=0)
-        for name in ("seed", "window", "rank", "world_size"):
-            value = getattr(self, name)
-            if isinstance(value, np.integer):  # states are JSON, which cannot hold NumPy numbers
-                object.__setattr__(self, name, int(value))
+        make_integers_plain(self)
         World(self.rank, self.world_size)  # raises an error if the rank or size is invalid
 
     #: Name of the order in states and messages.

@@ -19,6 +19,7 @@ from tests.kit.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm._readers import DEFAULTS, AddedReaderKeywords, ReaderArguments, ReaderKeywords
 from mdstorm.predicates import in_lambda
+from mdstorm.pytorch import DataLoader
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter
 
@@ -37,6 +38,19 @@ def ids(reader: Any) -> list[int]:
 def test_reader_with_filesystem_argument_returns_all_rows(hundred: str) -> None:
     filesystem = pa.fs.LocalFileSystem()
     assert ids(batch_reader(hundred, filesystem=filesystem)) == list(range(100))
+
+
+@pytest.mark.parametrize("integer", [np.int8, np.uint8, np.int32, np.uint64])
+def test_numpy_integers_as_arguments_read_the_same_rows(
+    hundred: str, integer: Callable[[int], Any]
+) -> None:
+    def read(integer: Callable[[int], Any]) -> list[list[int]]:
+        shard = {"cur_shard": integer(1), "shard_count": integer(3)}
+        reader = batch_reader(hundred, num_epochs=integer(3), **shard)
+        with DataLoader(reader, batch_size=integer(30)) as loader:
+            return [batch["id"].tolist() for batch in loader]
+
+    assert read(integer) == read(int)
 
 
 def test_shard_seed_warns_and_is_used_as_seed(hundred: str) -> None:
