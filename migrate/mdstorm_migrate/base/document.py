@@ -107,6 +107,20 @@ WRITTEN: tuple[Kind, ...] = tuple(
 DATABRICKS_HEADER = b"# Databricks notebook source"
 
 
+def is_databricks_notebook(path: PurePath) -> bool:
+    """Whether a file can be read and is a notebook in Python source, which cannot be imported."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(DATABRICKS_HEADER)) == DATABRICKS_HEADER
+    except OSError:
+        return False
+
+
+def is_setup_script(path: PurePath | None) -> bool:
+    """Whether a file lists requirements in Python; notebooks may have the same name."""
+    return path is not None and path.name == "setup.py" and not is_databricks_notebook(path)
+
+
 class SourceError(ValueError):
     """A file or notebook cell that cannot be read or parsed. The message is the reason.
 

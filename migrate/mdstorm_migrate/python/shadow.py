@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Literal
 
-from mdstorm_migrate.base.document import DATABRICKS_HEADER
+from mdstorm_migrate.base.document import is_databricks_notebook
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
@@ -81,15 +81,15 @@ def shadow_of(module: PythonModule, path: str, name: str | None = None) -> Local
                 return Local(shown, "neighbour")
             return Local(shown, "copy" if is_copy else "package")
     own = file.with_name(f"{OLD_ROOT}.py")
-    if is_script and path == OLD_ROOT and own != file and own.is_file() and not _is_notebook(own):
+    if (
+        is_script
+        and path == OLD_ROOT
+        and own != file
+        and own.is_file()
+        and not is_databricks_notebook(own)
+    ):
         return Local(own.name, "neighbour")
     return None
-
-
-def _is_notebook(path: Path) -> bool:
-    """Whether a file is a Databricks notebook, which cannot be imported."""
-    with open(path, "rb") as file:
-        return file.read(len(DATABRICKS_HEADER)) == DATABRICKS_HEADER
 
 
 def is_stub(path: PurePath | None) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.document import Document, is_setup_script
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import requirement
 from mdstorm_migrate.packaging.commands import installed, rewrite_commands, rewrite_runs
@@ -46,7 +46,7 @@ _LISTS = (ast.List, ast.Tuple, ast.Set)
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     """Yield edits to a ``setup.py``, an INI file, or other code that installs packages."""
     if isinstance(module, PythonModule):
-        is_setup = module.document.path is not None and module.document.path.name == "setup.py"
+        is_setup = is_setup_script(module.document.path)
         for string in module.scopes.strings:
             if OLD_ROOT in str(string.value).lower():
                 yield from _string_results(module, string, is_setup)

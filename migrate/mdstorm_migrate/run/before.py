@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from mdstorm_migrate.base.document import is_setup_script
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of
 from mdstorm_migrate.packaging.lists import required_names
@@ -105,7 +106,7 @@ def before_running(
 
 def _is_page(one: FileOutcome) -> bool:
     """Whether a file is a page that contains code."""
-    return one.outcome.links is not None and one.path.name != "setup.py"
+    return one.outcome.links is not None and not is_setup_script(one.path)
 
 
 def _changed_attribute_uses(paths: Iterable[Path]) -> Iterator[Condition]:

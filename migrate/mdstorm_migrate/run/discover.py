@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mdstorm_migrate.base.document import is_setup_script
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run import ignored
 from mdstorm_migrate.sources import HEAD, find_source
@@ -39,7 +40,7 @@ class GlobError(ValueError):
 
 def is_code(path: Path) -> bool:
     """Whether a file is code; a ``setup.py`` counts as a list of requirements instead."""
-    return path.suffix in CODE and path.name != "setup.py"
+    return path.suffix in CODE and not is_setup_script(path)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Kind, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, Kind, SourceError, is_setup_script
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.lists import is_inventory, required_names
@@ -226,7 +226,7 @@ def _lists(
     """Return the documents of all files that list requirements."""
     found = {one.path: read_file(one.path, one.outcome.before).documents for one in requiring}
     for path in paths:
-        if path not in found and (kind_of(path) in _LISTS or path.name == "setup.py"):
+        if path not in found and (kind_of(path) in _LISTS or is_setup_script(path)):
             found[path] = read_file(path).documents
     return found
 

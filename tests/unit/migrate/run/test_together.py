@@ -228,6 +228,14 @@ def test_install_command_keeps_petastorm_if_notebook_that_runs_it_needs_petastor
     assert migrated(tmp_path, {}, names=("utils.py", "train.py")) == {}
 
 
+def test_requirements_serve_notebook_named_setup(tmp_path: Path) -> None:
+    train = f"{HEAD}# MAGIC %run ./setup\n\n# COMMAND ----------\n\nmake_reader('u')\n"
+    files = {"setup.py": f"{HEAD}{READS}", "train.py": train, "requirements.txt": "petastorm\n"}
+    after = migrated(tmp_path, files)
+    moved = READS.replace("petastorm", "mdstorm")
+    assert after == {"setup.py": f"{HEAD}{moved}", "requirements.txt": "mdstorm\n"}
+
+
 def test_file_that_shares_objects_with_patching_test_is_not_migrated(tmp_path: Path) -> None:
     patch = "@patch('petastorm.reader.Reader')\ndef test_it(reader): make_reader(SCHEMA)\n"
     files = {"schema.py": SCHEMA, "test_it.py": f"{READS}from schema import SCHEMA\n{patch}"}
