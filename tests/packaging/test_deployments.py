@@ -113,6 +113,7 @@ def store_with_the_policy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         forget_filesystems()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("store_with_the_policy")
 def test_s3_policy_grants_exactly_the_needed_permissions() -> None:
     location = Location.of(f"s3://{BUCKET}/DIRECTORY/x")

@@ -78,6 +78,7 @@ def compare(*arguments: str, cwd: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_program_compared_with_its_recording_is_equal(folder: Path) -> None:
     url = (folder / "one").as_uri()
     code, out, err = compare("train.recording.json", "--", "train.py", url, cwd=folder)
@@ -171,6 +172,7 @@ def test_program_that_fails_keeps_its_partial_recording(folder: Path) -> None:
     assert [one["data"]["rows"] for one in run["loaders"]] == [20, 20]
 
 
+@pytest.mark.long
 def test_killed_program_keeps_its_earlier_recording(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     write(tmp_path / "train.recording.json", recording(loader_at(0)))
@@ -490,6 +492,7 @@ for function in (of_loader, of_reader, of_generator, *others):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("others", "count"),
     [("others = []", 3), pytest.param(FINALIZES_ITS_GRAPH, 4, marks=pytest.mark.long)],

@@ -355,6 +355,7 @@ def run_recorder(*arguments: str, cwd: Path, code: int = 0) -> subprocess.Comple
     return done
 
 
+@pytest.mark.long
 def test_program_without_loaders_is_recorded_twice(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys\nprint(__name__, sys.argv[1:])\n")
     done = run_recorder("train.py", "--runs", "3", cwd=tmp_path)
@@ -372,6 +373,7 @@ def test_recorder_with_m_option_runs_a_module(tmp_path: Path) -> None:
     assert (tmp_path / "job.recording.json").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("last", "code", "ended"),
     [("raise KeyError('x')", 1, "KeyError"), ("sys.exit(3)", 3, "exit code 3")],
@@ -490,6 +492,7 @@ _KILLS = "import os, signal\nos.kill({process}, signal.SIGKILL)\n"
 
 
 # With one run, the parent is the process of this test.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("runs", "process"),
     [
@@ -849,6 +852,7 @@ else:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("end", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("1 / 0", 1), ("pass", 0)]
 )

@@ -63,6 +63,7 @@ def keras_losses(converter: SparkDatasetConverter) -> list[float]:
     return losses
 
 
+@pytest.mark.long
 @of_values
 @pytest.mark.parametrize("losses_of", [torch_losses, keras_losses])
 def test_training_loss_falls_and_is_the_same_in_repeated_runs(

@@ -51,6 +51,7 @@ def check_saved(hosts: list[Host], numbers: Numbers, ranks: list[str]) -> None:
     assert counts.tolist() == [EPOCHS] * numbers.rows
 
 
+@pytest.mark.long
 def test_ranks_read_each_row_once_and_hosts_download_their_share_once(
     store: Store, hosts: list[Host], numbers: Numbers, cold: dict[str, str]
 ) -> None:

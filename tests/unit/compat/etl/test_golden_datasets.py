@@ -151,6 +151,7 @@ def test_shard_in_use_is_opened_only_once() -> None:
     assert not source.is_mapped
 
 
+@pytest.mark.long
 @pytest.mark.skipif(IS_REFUSING, reason="needs RDDs, which this session rejects")
 def test_petastorm_dataset_is_read_as_an_rdd(classic_spark: Any) -> None:
     rows = dataset_as_rdd(golden_url("codecs"), classic_spark).collect()

@@ -141,6 +141,7 @@ def test_copy_in_session_without_python_on_executors_is_staged(
     assert ids(converter) == list(range(10))
 
 
+@pytest.mark.long
 @runs_python_on_executors
 def test_workers_without_mdstorm_raise_error_unless_staging_is_set(
     classic_spark: Any, tmp_path: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
@@ -203,6 +204,7 @@ def without_the_rights_of_root(directory: Path) -> Path:
     return python
 
 
+@pytest.mark.long
 @runs_python_on_executors
 def test_copy_without_write_permission_for_executors_is_staged(
     classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any
@@ -270,6 +272,7 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged_parquet.sessions, "is_local", lambda session: False)
 
 
+@pytest.mark.long
 @of_values
 def test_staging_on_separate_executor_disks_raises_write_error(
     spark: Any, tmp_path: Path, own_disks: None

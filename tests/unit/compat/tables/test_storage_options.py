@@ -74,6 +74,7 @@ def test_wrong_or_incomplete_storage_options_raise_error(options: dict[str, Any]
         make_spark_converter(URL, storage_options={"endpoint_url": options["endpoint_url"]})
 
 
+@pytest.mark.long
 def test_frame_with_storage_options_raises_error(spark: Any, tmp_path: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="storage_options apply to a path"):
         make_spark_converter(

@@ -142,6 +142,7 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
+@pytest.mark.long
 def test_fork_while_a_thread_imports_does_not_deadlock(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     run_program(_FORK_DURING_AN_IMPORT, cwd=tmp_path)

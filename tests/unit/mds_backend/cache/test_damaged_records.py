@@ -112,6 +112,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(st.sampled_from([*paths_in(VALID)]), _JSON)
 def test_any_json_in_place_of_a_part_of_a_record_is_read(path: tuple[str, ...], value: Any) -> None:
     with TemporaryDirectory() as folder:

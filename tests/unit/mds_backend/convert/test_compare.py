@@ -92,6 +92,7 @@ VALUES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("type_", VALUES, ids=str)
 @given(data=st.data())
 def test_compare_distinguishes_values_with_different_reprs(type_: pa.DataType, data: Any) -> None:

@@ -204,6 +204,7 @@ def most_memory(call: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_row_group_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ class FullDisk:
 FILES = 22
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 @pytest.mark.parametrize("resume", [True, False])
 @pytest.mark.parametrize("room", range(FILES))

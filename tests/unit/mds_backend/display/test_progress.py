@@ -206,6 +206,7 @@ def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:
     return out, found.decode()
 
 
+@pytest.mark.long
 def test_command_shows_progress_on_stderr_and_result_on_stdout(
     folder: Path,
 ) -> None:

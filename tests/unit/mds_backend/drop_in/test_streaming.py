@@ -68,6 +68,7 @@ def test_already_imported_mosaicml_streaming_is_not_replaced(
     assert sys.meta_path == finders
 
 
+@pytest.mark.long
 def test_child_processes_import_mdstorm_as_streaming(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text(
         "from streaming import Stream\ndef home(_):\n    return Stream.__module__\n"

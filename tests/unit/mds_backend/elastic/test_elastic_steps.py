@@ -217,6 +217,7 @@ def test_py1e_computed_in_windows_equals_py1e_computed_in_one_piece(
         assert shuffle("py1e", sizes, nodes, seed, 0, block).tolist() == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("algo", [name for name in SHUFFLE_ALGORITHMS if name != "naive"])
 @patient
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 9), seeds, st.data())

@@ -28,6 +28,7 @@ def epochs(url: str, num_workers: int) -> list[list[int]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_precomputed_epoch_equals_epoch_computed_on_demand(
     tmp_path: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch

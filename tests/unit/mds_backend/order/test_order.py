@@ -301,6 +301,7 @@ def test_ranks_read_few_runs_of_rows_after_a_world_change() -> None:
         assert sum(len(places) for _, places in runs) in (7500, 7501)
 
 
+@pytest.mark.long
 def test_thousands_of_ranks_keep_equal_shares_after_many_changes() -> None:
     lanes = [Lanes(0, 4096)]
     for change in range(100):

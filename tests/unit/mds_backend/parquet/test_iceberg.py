@@ -157,6 +157,7 @@ def test_random_table_has_the_same_rows_as_a_pyiceberg_scan(seed: int, tmp_path:
         assert rows_of(then) == scanned(table, snapshot_id=snapshot)
 
 
+@pytest.mark.long
 @SEEDS
 def test_branches_tags_snapshots_and_metadata_files_have_the_rows_of_pyiceberg_scans(
     seed: int, tmp_path: Path
@@ -311,6 +312,7 @@ def read_bounds(dataset: ParquetDataset) -> None:
     value_bounds(dataset, ["n"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keep_row_groups", [False, True])
 @pytest.mark.parametrize(
     ("read", "padding"),
@@ -469,6 +471,7 @@ def test_metadata_file_named_by_the_version_hint_or_else_the_newest_is_used(tabl
         numbers(table)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", ["metadata", "manifest", "missing", "deletes", "outside"])
 def test_damaged_metadata_raises_error_naming_the_table(table: Table, damage: str) -> None:
     folder = tables.path_of(table) / "metadata"

@@ -164,6 +164,7 @@ def test_metadata_files_in_the_directory_are_read(tmp_path: Path) -> None:
     assert open_parquet([f"{tmp_path}/a.parquet"]).common_metadata[b"a"] == b"2"
 
 
+@pytest.mark.long
 def test_impossible_counts_in_a_footer_raise_error(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     write(path, [1, None, 3], compression="none")

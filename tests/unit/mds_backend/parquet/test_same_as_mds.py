@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kit.small_datasets import same_values, write_dataset
@@ -87,6 +88,7 @@ def test_parquet_and_mds_return_equal_tables_batches_and_samples(given_: Data, r
                 assert same(parquet[number][name]) == same(mds[number][name]), column
 
 
+@pytest.mark.long
 @moderate
 @given(
     data(min_rows=1).map(storable),

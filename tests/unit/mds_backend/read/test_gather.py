@@ -323,6 +323,7 @@ def columns_of(names: str) -> dict[str, Any]:
     return {name: expected([name])[:, 0].tolist() for name in names}
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 @pytest.mark.parametrize("beside", ["", "g"], ids=["floats alone", "a byte beside"])
 @pytest.mark.parametrize("size", [2_000, 1 << 20], ids=["many shards", "one shard"])

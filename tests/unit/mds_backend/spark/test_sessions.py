@@ -249,6 +249,7 @@ def test_restricted_session_rejects_configuration_and_the_jvm(
     assert read_conf(spark, "spark.sql.session.timeZone") == "Asia/Tokyo"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_there", [True, False])
 def test_missing_or_unusable_java_raises_error_naming_java(is_there: bool, tmp_path: Path) -> None:
     java = tmp_path / "home" / "bin" / "java"

@@ -54,6 +54,7 @@ def test_failed_conversion_removes_only_its_own_shards(
     assert open_dataset(location.url).to_table().equals(numbers(100))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("earlier", [True, False])
 def test_failed_conversion_keeps_marker_of_conversion_that_just_started(
     s3: S3Server, source: ParquetDataset, earlier: bool
@@ -89,6 +90,7 @@ def test_failed_conversion_keeps_marker_of_conversion_that_just_started(
     assert remove_dataset(location) == []
 
 
+@pytest.mark.long
 def test_marker_removed_by_another_job_is_written_again(
     s3: S3Server, source: ParquetDataset
 ) -> None:
@@ -101,6 +103,7 @@ def test_marker_removed_by_another_job_is_written_again(
     assert remove_dataset(location) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("before", [False, True])
 def test_failed_conversion_leaves_only_a_preexisting_marker(
     s3: S3Server, source: ParquetDataset, before: bool
@@ -118,6 +121,7 @@ def test_failed_conversion_leaves_only_a_preexisting_marker(
     assert location.list_names() == ["_mdstorm"] * before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("first", "second"), [*NONE_OR_BOTH, *long(ONE)])
 def test_conversion_that_finishes_second_raises_error_and_keeps_first_dataset(
     s3: S3Server, source: ParquetDataset, first: bool, second: bool
@@ -154,6 +158,7 @@ def interrupted(source: ParquetDataset, url: str) -> int:
     return seen[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resume", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_conversion_removes_shards_of_conversions_killed_over_a_day_ago(
     s3: S3Server, source: ParquetDataset, resume: bool
@@ -169,6 +174,7 @@ def test_conversion_removes_shards_of_conversions_killed_over_a_day_ago(
     assert open_dataset(url).to_table().equals(numbers(100))
 
 
+@pytest.mark.long
 def test_finished_parts_of_killed_conversion_are_reused_after_a_day(
     s3: S3Server, source: ParquetDataset
 ) -> None:

@@ -71,6 +71,7 @@ def test_s3_without_credentials_raises_error_with_the_fix(s3_without_keys: S3Ser
     assert "direct cause" not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.long
 def test_azure_with_missing_or_wrong_key_raises_error_with_the_fix(
     azure: AzureServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ def test_azure_with_missing_or_wrong_key_raises_error_with_the_fix(
     assert location.list_names() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("found", ["GOOGLE_APPLICATION_CREDENTIALS", "none"])
 def test_google_without_permissions_raises_error_with_the_fix(
     found: str, gs: GoogleServer, monkeypatch: pytest.MonkeyPatch
@@ -106,6 +108,7 @@ DATABRICKS_URLS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.long
 @DATABRICKS_URLS
 def test_databricks_without_credentials_raises_error_with_the_fix(
     url: str, no_credentials: None
@@ -162,6 +165,7 @@ def test_credentials_in_storage_options_are_used_but_not_pickled(
     assert TOKEN not in repr(shard_files(location, "f"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("server", "url"),
     [
@@ -223,6 +227,7 @@ def test_requester_pays_is_set_only_for_the_listed_buckets(
     assert not open_filesystem("s3://paid/x", {"requester_pays": False})[0].req_kw
 
 
+@pytest.mark.long
 def test_google_storage_is_accessed_as_s3_if_gcs_key_and_gcs_secret_are_set(
     s3_without_keys: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

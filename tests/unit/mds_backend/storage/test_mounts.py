@@ -39,6 +39,7 @@ def test_simulated_mount_rejects_appends_and_memory_maps(volume: Path) -> None:
     assert (file.exists(), (volume / "later").exists()) == (False, True)
 
 
+@pytest.mark.long
 def test_shards_are_written_and_read(volume: Path) -> None:
     write_ints(volume / "mds", range(100), size_limit=200)
     for source in ({"local": str(volume / "mds")}, {"remote": str(volume / "mds")}):

@@ -73,6 +73,7 @@ def test_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
     assert (tmp_path / "named/k=1/a.parquet").exists()
 
 
+@pytest.mark.long
 def test_fsspec_and_arrow_filesystem_objects_are_accepted(s3: S3Server) -> None:
     put(Location.of(f"s3://{BUCKET}/parquet-given", {"endpoint_url": s3.url}))
     ours = fsspec.filesystem("s3", endpoint_url=s3.url)
@@ -107,6 +108,7 @@ def test_failing_store_raises_error_naming_the_file(s3: S3Server) -> None:
         dataset[99]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_variables", [False, True])
 def test_delta_table_on_s3_is_read(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_variables: bool
@@ -126,6 +128,7 @@ def test_delta_table_on_s3_is_read(
         open_parquet([url, url], storage_options=options)
 
 
+@pytest.mark.long
 def test_delta_table_is_read_with_profile_or_credential_process(
     s3_without_keys: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,6 +218,7 @@ def test_credentials_that_seem_expired_due_to_a_wrong_clock_are_used(
     assert len(guard.handed_out) == 1
 
 
+@pytest.mark.long
 def test_credentials_changed_in_the_environment_are_used(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:

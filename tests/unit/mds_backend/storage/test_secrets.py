@@ -102,6 +102,7 @@ def echo(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
     return answer(environ, start)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("catalog", "store"),
     [("unity", "s3"), ("unity", "r2"), ("unity", "gcs"), ("iceberg", "s3"), ("iceberg", "gcs")],

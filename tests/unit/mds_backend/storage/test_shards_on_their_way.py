@@ -82,6 +82,7 @@ def batches(tmp_path: Path, order: ExactOrder | None = None, **options: Any) -> 
     return (list(batch["row"]) for batch in StreamingDataLoader(dataset, batch_size=4))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", [None, ExactOrder()], ids=["elastic", "exact"])
 def test_first_rows_are_read_before_their_shard_is_complete(
     order: ExactOrder | None, s3: S3Server, tmp_path: Path
@@ -186,6 +187,7 @@ def test_retry_requests_only_the_missing_ranges(
     assert parts_in(tmp_path / "cache") == []
 
 
+@pytest.mark.long
 def test_process_killed_while_reading_leaves_no_shards(s3: S3Server, tmp_path: Path) -> None:
     release = held(s3)
     command = [sys.executable, "-c", _READER, URL, str(tmp_path / "cache")]

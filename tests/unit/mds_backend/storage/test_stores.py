@@ -52,6 +52,7 @@ class Content:
     """The value of a caller's variable; a weak reference shows whether the value is kept alive."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "check",
     [Location.exists, Location.size, lambda location, _: location.describe()],
@@ -123,6 +124,7 @@ def test_threads_share_a_file_system_until_instance_cache_is_cleared(store: Stor
     assert again is not fs
 
 
+@pytest.mark.long
 def test_cached_shards_are_read_after_their_store_is_gone(store: Store, tmp_path: Path) -> None:
     index = write(store.location, "zstd")
     options = CacheOptions(directory=str(tmp_path / "local"), retry=1)
@@ -137,6 +139,7 @@ def test_cached_shards_are_read_after_their_store_is_gone(store: Store, tmp_path
         files.open(index.shards[0])
 
 
+@pytest.mark.long
 def test_files_can_be_listed_described_replaced_and_removed(store: Store, tmp_path: Path) -> None:
     location = store.location
     assert location.list_sizes() == []
@@ -178,6 +181,7 @@ def test_datasets_are_written_merged_and_replaced(store: Store) -> None:
     assert numbers_in(b) == list(range(5))
 
 
+@pytest.mark.long
 def test_failed_write_leaves_no_files(store: Store) -> None:
     def failing() -> Iterator[int]:
         yield from range(30)
@@ -223,6 +227,7 @@ def test_range_of_a_workspace_file_downloads_only_that_range(
     assert sum(sent) < 2 << 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [0, 2])
 def test_google_requests_are_retried_after_faults(
     gs: GoogleServer, workers: int, tmp_path: Path
@@ -281,6 +286,7 @@ assert bytes(files.open(infos[2])) == contents(infos)[2]
 """
 
 
+@pytest.mark.long
 def test_forked_child_downloads_shards_like_its_parent(s3: S3Server, tmp_path: Path) -> None:
     url = f"s3://{BUCKET}/forked"
     run_program(_FORKING, Path(__file__).parents[4], url, s3.url, tmp_path, cwd=tmp_path)

@@ -137,6 +137,7 @@ def test_name_bound_by_two_imports_stays_bound() -> None:
     assert "import mdstorm as petastorm\n" in after
 
 
+@pytest.mark.long
 @each(
     "import petastorm.reader\n",
     "import mdstorm.reader\nimport petastorm.reader\n",

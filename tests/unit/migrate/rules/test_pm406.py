@@ -1,5 +1,6 @@
 """PM406: install commands in all kinds of files."""
 
+import pytest
 from tests.kit.migrating import check_held, check_noop, check_rewrite, each
 
 
@@ -74,6 +75,7 @@ def test_conda_install_or_fork_needs_manual_review(text: str, fragment: str) -> 
     check_held(text, "PM406", fragment, "setup.sh")
 
 
+@pytest.mark.long
 def test_long_commands_are_read_in_linear_time() -> None:
     check_noop(f"pip install {'a ' * 60_000}{'x' * 60_000}petastorm_x\n", "setup.sh")
     check_rewrite(

@@ -309,6 +309,7 @@ def test_image_that_needs_too_much_memory_raises_error() -> None:
             assert decode("png", data, most=size).shape[:2] == (10, 10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["jpeg", "png", pytest.param("webp", marks=pytest.mark.long)])
 def test_image_over_256_mib_raises_error(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     data = file(Image.new("RGB", (9_000, 10_000)), kind, compress_level=1)
