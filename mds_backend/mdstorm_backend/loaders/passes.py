@@ -122,14 +122,13 @@ class Pass:
     def planned(self, recorder: Recorder) -> Iterator[Segment]:
         """Yield the segments of the pass in turn; the caller must `enter` each one before use."""
         start = replace(self.usage.start, skip=0)  # `items` skips these
-        segments = Segment(self.here, start, recorder).onward()
-        for first in islice(segments, 1):
-            # The segment is in a later pass if no batches remained in the pass where `start` is.
-            if first.position.pass_epoch != self.usage.start.pass_epoch:
-                self.usage.start = first.start
-            self.to_compare = first if is_compared(first) else None
-            yield first
-        yield from segments
+        if (first := Segment(self.here, start, recorder).with_batches()) is None:
+            return
+        # The segment is in a later pass if no batches remained in the pass where `start` is.
+        if first.position.pass_epoch != self.usage.start.pass_epoch:
+            self.usage.start = first.start
+        self.to_compare = first if is_compared(first) else None
+        yield from first.onward()
 
     def enter(self, segment: Segment) -> None:
         """Record that batches of a segment are used from now on."""

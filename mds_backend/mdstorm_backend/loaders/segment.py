@@ -140,8 +140,8 @@ class Segment:
         return None
 
     def onward(self) -> Iterator[Segment]:
-        """Yield `with_batches`, if there is anything to read, and the following segments."""
-        segment = self.with_batches()
+        """Yield this segment and the following ones."""
+        segment: Segment | None = self
         while segment is not None:
             yield segment
             segment = segment.following()

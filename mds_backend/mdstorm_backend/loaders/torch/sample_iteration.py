@@ -129,11 +129,11 @@ class SampleIteration:
     def _begun(self, usage: Usage) -> Iterator[Segment]:
         """Yield the segments of an iteration that begins; a worker takes part in its group's."""
         recorder = current_recorder() if self.worker.group is None else None
-        is_first = True  # ranks compare only the first segment
-        for segment in Segment(self._reading, usage.start, recorder).onward():
-            if is_first and is_compared(segment):
-                compare_pass(segment, self.epochs)
-            is_first = False
+        if (first := Segment(self._reading, usage.start, recorder).with_batches()) is None:
+            return
+        if is_compared(first):
+            compare_pass(first, self.epochs)
+        for segment in first.onward():
             self.epochs.enter(usage, segment.position)
             yield segment
 
@@ -145,11 +145,8 @@ class SampleIteration:
         following = position.epoch + 1 if num_epochs is None else first + num_epochs
         self.epochs.resume_as_worker(position, following, self.worker.number)
         here.record_pass(self.epochs)
-        segment: Segment | None = Segment(here, replace(position, first_epoch=first))
-        while segment is not None:
-            if not segment.is_over:
-                yield segment
-            segment = segment.following()
+        segments = Segment(here, replace(position, first_epoch=first)).onward()
+        yield from (segment for segment in segments if not segment.is_over)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy that has the same position but yields no samples."""
