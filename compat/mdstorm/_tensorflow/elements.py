@@ -118,14 +118,7 @@ class Elements:
     def state_dict(self, items: int | None) -> dict[str, Any]:
         """Return the state that the latest iteration had after `items` items; None: those taken."""
         loader, queue = self._resumable(), self._queue
-        if items is None:
-            items = self.taken or 0
-            if queue and self.taken is None:
-                raise StateMismatchError(
-                    "the items of this dataset were not counted, because TensorFlow took them "
-                    "itself, as with batch() or in Keras. Pass the number of items used since the "
-                    "iteration began, state_dict(items=…)"
-                )
+        items = self.taken if items is None else items
         return queue.state_dict(items) if queue else loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any], skip_batches: int) -> Loader:

@@ -6,7 +6,7 @@ the offsets of their batches, and computes a position from the number of used it
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ class ReadAhead:
     first : int
         Number of the first item; negative by the number of items skipped in the first block.
     noun : str
-        The name of the items in messages.
+        The name of the items in messages, and of the dataset's argument for their number.
 
     Attributes
     ----------
@@ -89,30 +89,26 @@ class ReadAhead:
         while len(self._blocks) > 1 and self._blocks[1].ends[0] <= used:
             self._blocks.popleft()
 
-    def latest(self, item: int) -> tuple[Segment, int] | None:
-        """Return the segment and offset of an item's batch; None if they are not kept.
+    def following(self, used: int) -> tuple[Segment, list[int]] | None:
+        """Return a segment and the offsets of the batches after `used` items that are in one block.
 
-        Items are counted from 1.
+        None if the next batch has not been read, or is not kept.
         """
-        for block in list(self._blocks):
-            if block.ends[0] < item <= block.ends[-1]:
-                return block.segment, block.offsets[bisect_left(block.ends, item)]
+        if (found := self._find(used)) is None:
+            return None
+        block, batch = found
+        offsets = block.offsets[batch + 1 :]
+        return (block.segment, offsets) if offsets else None
+
+    def _find(self, used: int) -> tuple[_Read, int] | None:
+        """Return the latest block where `used` items end, and how many of its batches they fill.
+
+        None if the block is not kept, or the items were not read.
+        """
+        for block in reversed(list(self._blocks)):
+            if block.ends[0] <= used <= block.ends[-1]:
+                return block, bisect_right(block.ends, used) - 1
         return None
-
-    def first_of_next_epoch(self, segment: Segment, epoch: int, latest: int) -> int:
-        """Return the number of the first batch after `latest` that is in another epoch or unread.
-
-        Each batch must be one item.
-        """
-        blocks = list(self._blocks)
-        for block in blocks:
-            if block.segment is segment:
-                border = segment.plan.offset_after_epoch(epoch)
-                if block.offsets[-1] >= border:
-                    return block.ends[bisect_left(block.offsets, border)]
-            elif block.ends[0] >= latest:
-                return block.ends[0] + 1
-        return blocks[-1].ends[-1] + 1
 
     def reached(self, used: int) -> tuple[Segment, int, int]:
         """Return where `used` items end: a segment, an offset in it, and how many items follow it.
@@ -122,24 +118,30 @@ class ReadAhead:
         StateMismatchError
             If the position is no longer kept, or the items were not read.
         """
-        for block in reversed(list(self._blocks)):
-            if block.ends[0] <= used <= block.ends[-1]:
-                batch = bisect_right(block.ends, used) - 1
-                return block.segment, block.offsets[batch], used - block.ends[batch]
+        if (found := self._find(used)) is not None:
+            block, batch = found
+            return block.segment, block.offsets[batch], used - block.ends[batch]
         raise StateMismatchError(
             f"no state after {used} {self._noun} is available: {self.num_read} were read, and a "
             f"long iteration keeps only its latest states. Pass the actual number of {self._noun} "
             "that were used"
         )
 
-    def state_dict(self, used: int) -> dict[str, Any]:
-        """Return the state after `used` items.
+    def state_dict(self, used: int | None) -> dict[str, Any]:
+        """Return the state after `used` items; None if the number of used items is not known.
 
         Raises
         ------
         StateMismatchError
-            If the position is no longer kept, or the items were not read.
+            If the number is not known, the position is no longer kept, or the items were not read.
         """
+        if used is None:
+            raise StateMismatchError(
+                f"the {self._noun} of this dataset were not counted, because TensorFlow took them "
+                "itself, as in Keras, in a tf.function or with batch(), and may have taken some "
+                f"ahead of use. Pass the number of {self._noun} that were used since the iteration "
+                f"began: state_dict({self._noun}=…)"
+            )
         segment, offset, skip = self.reached(used)
         is_end = self.is_over and used == self.num_read
         position = segment.plan.end() if is_end else segment.plan.position(offset)

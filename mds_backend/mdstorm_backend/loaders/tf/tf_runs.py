@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
@@ -54,8 +55,6 @@ class TFRun:
         As given. In a `tf.function`, TensorFlow takes over an iterator that Python has created.
     current : Pass or None
         The pass, at a requested batch; None before the first request.
-    taken : int
-        Number of batches that Python code has taken.
     queue : ReadAhead
         The items that were read, including batches ahead of use.
     requested : int
@@ -67,12 +66,16 @@ class TFRun:
     def __init__(self, recorder: Recorder, *, by_python: bool = False) -> None:
         self.recorder, self.by_python = recorder, by_python
         self.current: Pass | None = None
-        self.taken = 0
         self.is_idle = threading.Event()
         self.is_idle.set()
         self._process = os.getpid()
         self.queue = ReadAhead()
         self.requested, self._following = 0, 1
+
+    @property
+    def taken(self) -> int:
+        """Number of batches that Python code has taken; 0 if TensorFlow takes them."""
+        return self.current.usage.batches if self.by_python and self.current is not None else 0
 
     def record_read(self, sizes: Sequence[int] = ()) -> None:
         """Record batches that the pipeline has read, or its end; a Python loop waits by itself."""
@@ -89,31 +92,32 @@ class TFRun:
     def request(self) -> int:
         """Record a request for a batch; return how many batches to yield before the next call.
 
-        It has to be called for each batch until the iteration is more than a peek, and where an
-        epoch begins.
+        It has to be called for each batch until the iteration is more than a peek, and where a
+        block or an epoch begins.
         """
         assert self.current is not None
         self.requested = number = self._following
-        latest, usage = self.reach(), self.current.usage
-        self._following += 1
+        ahead, usage = self.reach(), self.current.usage
         if not self.by_python:
             usage.batches = number
-        if number > usage.consumer.peek and latest:
-            segment, epoch = self.current.segment, self.current.position.epoch
-            following = self.queue.first_of_next_epoch(segment, epoch, latest)
-            self._following = max(following, self._following)
-        return self._following - number
+        is_peek = number <= usage.consumer.peek
+        count = 1 if is_peek else max(bisect_left(ahead, self.current.border), 1)
+        self._following = number + count
+        return count
 
-    def reach(self) -> int:
-        """Advance the pass to the batch that was requested last, and return its number.
+    def reach(self) -> list[int]:
+        """Advance the pass to the batch that was requested last.
 
-        If that batch has not been read yet, advance to the last batch that has been read.
+        If that batch has not been read yet, advance to the last batch that has been read. Return
+        the offsets of this batch and of those after it in its block.
         """
         assert self.current is not None
         latest = min(self.requested, self.queue.num_read)
-        if (found := self.queue.latest(latest)) is not None:
-            self.current.record_offset(*found)
-        return latest
+        if (found := self.queue.following(latest - 1)) is None:
+            return []
+        segment, offsets = found
+        self.current.record_offset(segment, offsets[0])
+        return offsets
 
     def hand_over(self) -> None:
         """Record that TensorFlow itself takes the batches: what it has requested is used."""
@@ -123,13 +127,12 @@ class TFRun:
         if self.current is not None:
             self.current.logs_endless = False
             self.current.usage.batches = self.requested
-        if self.queue.is_over:
-            self.end()
 
     def end(self) -> None:
         """Record that the end of the iteration is used, if it has begun."""
         if (current := self.current) is None or current.usage.is_over:
             return
+        self.queue.is_over = True
         self.reach()
         current.finish()
         if not self.by_python:
@@ -140,11 +143,9 @@ class TFRun:
     def take(self) -> None:
         """Record that Python code has taken a batch."""
         self.recorder.record_received()
-        taken, current = self.taken + 1, self.current
         # No call follows, so that Ctrl-C in one does not leave a batch counted.
-        if self.by_python and current is not None:
-            current.usage.batches = taken
-        self.taken = taken
+        if self.by_python and self.current is not None:
+            self.current.usage.batches += 1
 
     def release(self, resources: list[Any]) -> None:
         """Release TensorFlow's iterator in a thread, and wait until reading has stopped.
@@ -173,18 +174,10 @@ class TFRun:
         StateMismatchError
             If the number of batches is not known, or the position is no longer kept.
         """
-        is_used_up = self.current is not None and self.current.usage.is_over
-        if batches is None and is_used_up and not self.by_python:
-            batches = self.queue.num_read
-        elif batches is None:
-            if self.queue.num_read and not self.by_python:
-                raise StateMismatchError(
-                    "the batches of this dataset were not counted, because TensorFlow took them "
-                    "itself, as in Keras or in a tf.function, and may have taken some ahead of "
-                    "use. Pass the number of batches that were used since the iteration began: "
-                    "state_dict(batches=…)"
-                )
+        if batches is None and self.by_python:
             batches = self.taken
+        elif batches is None and self.queue.is_over:
+            batches = self.queue.num_read
         if not self.queue and not batches:
             return None
         return self.queue.state_dict(batches)
@@ -253,7 +246,6 @@ class TFRuns:
     def take_end(self, run: TFRun) -> None:
         """Record that Python code has received the end."""
         with self._lock:
-            run.queue.is_over = True
             run.end()
 
     def hand_over(self, run: TFRun) -> None:
@@ -271,7 +263,6 @@ class TFRuns:
         try:
             yield number
             with self._lock:
-                run.queue.is_over = True
                 run.end()
         finally:
             if run.current is not None:
