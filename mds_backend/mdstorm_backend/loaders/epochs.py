@@ -73,6 +73,7 @@ class Epochs:
 
     def __init__(self) -> None:
         self._first: Callable[[], Usage] = Usage
+        self._on_pass: Callable[[Any], None] | None = None
         #: ``begun`` is where the latest iteration or its latest epoch began, or the position that
         #: was loaded last. ``next`` is a position that was loaded or set, until an iteration
         #: begins there. ``reached`` is the highest epoch that iterations have reached since the
@@ -109,8 +110,8 @@ class Epochs:
         return {**self.__dict__, "_record": record, "_latest": None}
 
     def follow(self, options: ReaderOptions) -> None:
-        """Begin where `options` determine if no iteration has begun and no state was loaded."""
-        self._first = options.first
+        """Use the first iteration that `options` determine, and call their `on_pass`."""
+        self._first, self._on_pass = options.first, options.on_pass
 
     @property
     def _own_record(self) -> SharedRecord:
@@ -237,7 +238,12 @@ class Epochs:
         self.is_loaded = False
         if latest is not None and latest.changes == usage.changes:
             _warn_of_rows_left(latest, usage)
+        self._record_pass()
         return usage
+
+    def _record_pass(self) -> None:
+        if self._on_pass is not None:
+            self._on_pass(self)
 
     def enter(self, usage: Usage, position: Position) -> None:
         """Record that an iteration continues at `position`, which begins an epoch or resumes it.
@@ -311,7 +317,7 @@ class Epochs:
         self._change(edit)
         self.is_loaded = True
         if position.consumed:
-            options.record_pass(self)
+            self._record_pass()
 
     def resume(self, position: Position) -> None:
         """Resume the next pass at a position, in a copy or after an interruption."""
@@ -333,6 +339,7 @@ class Epochs:
             record["joined"] = {"workers": [worker]}
 
         self._record.change(edit)
+        self._record_pass()
 
 
 def _forget_iteration(record: dict[str, Any]) -> None:

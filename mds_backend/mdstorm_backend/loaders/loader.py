@@ -160,10 +160,8 @@ class Loader:
     def begin(self, consumer: Consumer) -> Pass:
         """Begin the next iteration, which is the remainder of a pass or a new pass."""
         self.recorder.begin()
-        epochs, here = self.epochs, self.options.in_world()
-        usage = epochs.begin(consumer)
-        here.record_pass(epochs)
-        self._latest = Pass(epochs, here, usage)
+        here = self.options.in_world()
+        self._latest = Pass(self.epochs, here, self.epochs.begin(consumer))
         return self._latest
 
     def use_latest(self) -> None:

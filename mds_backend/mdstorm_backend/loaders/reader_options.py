@@ -194,11 +194,6 @@ class ReaderOptions:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
 
-    def record_pass(self, epochs: Any) -> None:
-        """Call `on_pass`, if it was given."""
-        if self.on_pass is not None:
-            self.on_pass(epochs)
-
     @cached_property
     def schema(self) -> Schema:
         """The columns that are read, as they are stored."""

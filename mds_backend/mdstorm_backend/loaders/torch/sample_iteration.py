@@ -111,9 +111,7 @@ class SampleIteration:
             here.order.check_batches_unknown(worker.count)
         # None of the latest block has been used yet if only the samples before it were yielded.
         consumer = Consumer(lambda: self.yielded == self._offsets[0][1], peek=0)
-        usage = self.epochs.begin(consumer, None if worker.group is None else worker)
-        here.record_pass(self.epochs)
-        return usage
+        return self.epochs.begin(consumer, None if worker.group is None else worker)
 
     @property
     def _reading(self) -> ReaderOptions:
@@ -144,7 +142,6 @@ class SampleIteration:
         num_epochs, first = here.num_epochs, position.pass_epoch
         following = position.epoch + 1 if num_epochs is None else first + num_epochs
         self.epochs.resume_as_worker(position, following, self.worker.number)
-        here.record_pass(self.epochs)
         segments = Segment(here, replace(position, first_epoch=first)).onward()
         yield from (segment for segment in segments if not segment.is_over)
 

@@ -264,7 +264,7 @@ def test_state_after_interrupt_in_pass_callback_resumes_with_next_batch(
         signal.raise_signal(signal.SIGINT)
 
     loader, other = (loader_of(numbers, order) for _ in range(2))
-    loader.options = replace(loader.options, on_pass=interrupted)
+    loader.epochs.follow(replace(loader.options, on_pass=interrupted))
     seen: list[Any] = []
     with pytest.raises(KeyboardInterrupt):
         seen.extend(read_by(loader))
