@@ -198,7 +198,8 @@ class Loader:
                     # until the garbage collector runs.
                     for stage in make_batches(segment):
                         batches = stack.enter_context(self.threads.closing(stage))
-                    batches = _watched(batches, segment)
+                    if segment.options.num_workers:  # otherwise, the reader prepares epochs
+                        batches = _preparing(batches, segment)
                     yield from self._batches_of(current, segment, batches, by_item=by_item)
             current.finish()
             self.recorder.record_received()  # the end
@@ -340,13 +341,8 @@ class Loader:
         return position.beginning_of(position.epoch + 1) if is_empty else position
 
 
-def _watched(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
-    """Return the batches; once half of them have been taken, the next epoch is prepared."""
-    # Without workers, the reader prepares the next epoch.
-    return _preparing(batches, segment) if segment.options.num_workers else batches
-
-
 def _preparing(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
+    """Yield the batches, and prepare the next epoch once half of them have been taken."""
     yield from islice(batches, (segment.plan.num_batches() or 0) // 2)
     segment.plan.prepare()
     yield from batches
