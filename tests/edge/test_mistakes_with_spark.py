@@ -71,6 +71,7 @@ def test_mistake_raises_error_with_remedy(
     check(mistake, builtin, words, (spark, tmp_path.as_uri()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "remote",
     # Older versions need a package of Spark's from the internet to start a server.

@@ -126,6 +126,7 @@ def test_verify_json_contains_the_report(dataset: Path) -> None:
     assert value["notes"] == [{"file": "shard.00000.mds", "problem": "is not in the index"}]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [["--threads", "2"], ["--quick"]])
 def test_verify_lists_problems_without_colours_and_exits_with_1(
     dataset: Path, options: list[str]

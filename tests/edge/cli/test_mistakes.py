@@ -82,6 +82,7 @@ def test_mistake_on_command_line_prints_error_with_remedy(
         assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_non_utf_8_path_is_printed_with_escapes(tmp_path: Path) -> None:
     path = os.fsdecode(bytes(tmp_path) + b"/d\xff")
     with MDSWriter(out=path, columns={"n": "int"}) as writer:

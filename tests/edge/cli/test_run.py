@@ -52,6 +52,7 @@ def run(*arguments: str, code: int) -> Finished:
     return done
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", [["program.py"], ["-m", "program"]])
 def test_run_command_executes_program_like_python(target: list[str], folder: Path) -> None:
     done = run(*target, "--help", "-m", "a b", code=7)
@@ -77,6 +78,7 @@ def test_streaming_option_also_replaces_mosaicml_streaming(folder: Path) -> None
     assert "put --streaming before TARGET" in run("both.py", code=1).stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "code", "last"),
     [
@@ -107,6 +109,7 @@ def test_running_a_missing_program_prints_error_with_its_name(folder: Path) -> N
     assert "can't open 'absent.py'" in run("absent.py", code=2).stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["module", "script"])
 def test_petastorm_commands_run_on_mdstorm(way: str, tmp_path: Path) -> None:
     script = tmp_path / "petastorm-generate-metadata.py"

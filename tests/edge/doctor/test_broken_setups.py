@@ -217,6 +217,7 @@ def test_broken_setup_is_reported_with_remedy(things: list[Broken], setup: Setup
         assert broken.remedy in remedy
 
 
+@pytest.mark.long
 def test_wrong_credentials_are_reported_before_any_job(setup: Setup, store: S3Server) -> None:
     setup.set(
         AWS_ENDPOINT_URL=store.url, AWS_ACCESS_KEY_ID="wrong", AWS_SECRET_ACCESS_KEY="wrong-secret"
@@ -228,6 +229,7 @@ def test_wrong_credentials_are_reported_before_any_job(setup: Setup, store: S3Se
     assert "wrong-secret" not in str(named)
 
 
+@pytest.mark.long
 def test_remedy_for_missing_cache_dir_names_environment_variable(setup: Setup) -> None:
     (found,) = (one for one in setup.doctor() if one["check"] == "cache-dir")
     assert "the variable MDSTORM_PARENT_CACHE_DIR_URL" in found["remedy"]
@@ -236,6 +238,7 @@ def test_remedy_for_missing_cache_dir_names_environment_variable(setup: Setup) -
     assert found["status"] == "ok"
 
 
+@pytest.mark.long
 def test_directory_in_files_of_one_of_several_hosts_is_noted(setup: Setup) -> None:
     setup.set(RANK=0, WORLD_SIZE=2, LOCAL_WORLD_SIZE=1)
     (found,) = (one for one in setup.doctor(*SHARED) if one["check"] == "cache-dir")
@@ -243,6 +246,7 @@ def test_directory_in_files_of_one_of_several_hosts_is_noted(setup: Setup) -> No
     assert found["found"] == "/tmp is in this machine's files, and the job has 2 hosts"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "variable",
     ["SPARK_REMOTE", pytest.param("DATABRICKS_RUNTIME_VERSION", marks=pytest.mark.long)],

@@ -40,6 +40,7 @@ def test_round_trip_returns_all_rows(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_rank_of_distributed_job_skips_round_trip(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     setup.set(RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2, MASTER_ADDR="localhost")
@@ -66,6 +67,7 @@ def test_round_trip_after_ctrl_c_leaves_no_files(tmp_path: Path) -> None:
     assert not cache.exists()
 
 
+@pytest.mark.long
 def test_cache_dir_check_keeps_existing_files_in_directory(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("mine")
     setup_directory = tmp_path / "setup"
@@ -94,6 +96,7 @@ def test_doctor_report_repr_lists_findings_with_remedies() -> None:
     assert report.to_json()["problems"] == 1
 
 
+@pytest.mark.long
 def test_failing_check_does_not_stop_other_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.system", lambda: 1 // 0)
     report = check_setup()

@@ -162,6 +162,7 @@ def test_rules_are_listed_and_explained() -> None:
     assert explained.stdout.startswith("# PM101 Import from mdstorm\n")
 
 
+@pytest.mark.long
 def test_output_is_the_same_for_any_number_of_jobs(tmp_path: Path) -> None:
     outputs = []
     for jobs in (1, 2):
@@ -180,6 +181,7 @@ def test_output_is_the_same_for_any_number_of_jobs(tmp_path: Path) -> None:
     assert outputs[0] == outputs[1]
 
 
+@pytest.mark.long
 def test_interrupt_ends_command_between_two_files(tmp_path: Path) -> None:
     program = (
         "import signal, sys\nfrom mdstorm_migrate.cli.migrate import migrate\n"
@@ -206,6 +208,7 @@ def test_interrupt_ends_command_between_two_files(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["a.py", "b.py"]
 
 
+@pytest.mark.long
 def test_command_without_html_report_imports_only_small_libraries() -> None:
     program = (
         "import sys, mdstorm_migrate, mdstorm_migrate.cli.migrate\n"

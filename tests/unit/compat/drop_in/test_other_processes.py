@@ -28,6 +28,7 @@ def run(source: str, folder: Path) -> list[str]:
     return run_program(textwrap.dedent(source), cwd=folder).stdout.splitlines()
 
 
+@pytest.mark.long
 def test_child_processes_import_mdstorm_as_petastorm(tmp_path: Path) -> None:
     program = """
         import multiprocessing, subprocess, sys

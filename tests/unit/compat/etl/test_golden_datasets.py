@@ -133,6 +133,7 @@ def test_modifying_read_values_does_not_affect_the_source() -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.long
 def test_source_over_a_petastorm_dataset_can_be_pickled() -> None:
     source, _ = opened("codecs")
     copy = pickle.loads(pickle.dumps(source))  # noqa: S301  # our own

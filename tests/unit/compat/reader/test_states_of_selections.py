@@ -261,6 +261,7 @@ print(described_predicate(by.in_reduce(two, lambda found: found[0])))
 """
 
 
+@pytest.mark.long
 def test_predicate_description_is_the_same_in_every_process() -> None:
     texts = {
         subprocess.run(

@@ -127,6 +127,7 @@ def test_headers_of_any_length_and_version_are_read() -> None:
     assert np.array_equal(found, [[0, 1, 2]] * 3)
 
 
+@pytest.mark.long
 def test_threads_that_parse_headers_together_decode_their_values() -> None:
     """In Python 3.11, threads disturb each other if collecting garbage switches between them."""
 

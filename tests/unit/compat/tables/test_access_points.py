@@ -54,6 +54,7 @@ def vended(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orders.unity, "vend", vend_for_access_point)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format_", ["DELTA", "PARQUET"])
 def test_table_is_read_through_the_access_point_in_its_credentials(
     format_: str,
@@ -87,6 +88,7 @@ def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:
     return f"{url}/metadata/{made.metadata_location.rpartition('/')[2]}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sent_with", ["config", "vended_config"])
 def test_iceberg_table_is_read_through_the_access_point_from_its_catalog(
     sent_with: str,
@@ -102,6 +104,7 @@ def test_iceberg_table_is_read_through_the_access_point_from_its_catalog(
     assert not orders.guard.outside
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("directory", ["metadata/elsewhere", "other"])
 def test_iceberg_table_with_metadata_elsewhere_is_read_through_the_access_point(
     directory: str,
@@ -141,6 +144,7 @@ def test_metadata_access_point_is_not_used_for_other_buckets() -> None:
     assert root_of("s3://data/d", f"s3://{outpost}/t") == f"s3://{outpost}/d"
 
 
+@pytest.mark.long
 def test_rest_catalog_table_is_read_through_its_access_point(
     iceberg: str,
     hosts: list[str],
@@ -160,6 +164,7 @@ def test_rest_catalog_table_is_read_through_its_access_point(
     assert not orders.guard.outside
 
 
+@pytest.mark.long
 def test_path_with_an_access_point_is_read(
     hosts: list[str],
     orders: Catalog,

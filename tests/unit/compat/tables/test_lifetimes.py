@@ -79,6 +79,7 @@ def test_epoch_lasting_ten_credential_lifetimes_yields_each_row_once(
     assert sum(map(len, asked.values())) == len(catalog.guard.handed_out)
 
 
+@pytest.mark.long
 def test_requests_in_progress_when_credentials_expire_are_repeated(
     events: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_every_entry_point_reads_a_table_by_name(orders: Catalog, tmp_path: Path
     assert not orders.guard.outside
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_worker_processes_read_a_table_by_name(method: str, orders: Catalog) -> None:
     with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
@@ -235,6 +236,7 @@ def test_table_without_a_manifest_is_read(orders: Catalog) -> None:
     assert numbers(make_batch_reader(NAME, num_epochs=1)) == NEWEST
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("message", "words"),
     [
@@ -285,6 +287,7 @@ def test_refused_iceberg_table_raises_error_with_cause(is_lookup: bool, catalog:
     assert not catalog.guard.requests
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("skew", [-3600.0, -3599.5, 3600.0])
 def test_correct_rows_are_read_if_the_catalog_clock_differs(skew: float, orders: Catalog) -> None:
     orders.unity.skew = skew
@@ -292,6 +295,7 @@ def test_correct_rows_are_read_if_the_catalog_clock_differs(skew: float, orders:
     assert orders.guard.expired == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("skew", [-3600.0, 3600.0])
 def test_store_with_different_clock_raises_credentials_error(skew: float, orders: Catalog) -> None:
     dataset = open_parquet(NAME)
@@ -348,6 +352,7 @@ def test_failing_catalog_raises_storage_error(
         make_batch_reader(NAME)
 
 
+@pytest.mark.long
 def test_rejected_token_raises_credentials_error_at_first_request_and_renewal(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

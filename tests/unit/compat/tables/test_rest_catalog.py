@@ -48,6 +48,7 @@ def client(server: RestCatalogServer) -> Any:
     return load_catalog("rest", type="rest", uri=server.url, token=TOKEN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_prefix", [True, False])
 def test_rest_catalog_table_is_read_with_its_credentials(
     by_prefix: bool, server: RestCatalogServer, catalog: Catalog, tmp_path: Path
@@ -65,6 +66,7 @@ def test_rest_catalog_table_is_read_with_its_credentials(
     assert MARK not in repr(converter)
 
 
+@pytest.mark.long
 def test_expired_rest_catalog_credentials_raise_error_until_reloaded(
     server: RestCatalogServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -44,6 +44,7 @@ def by_own_loader(converter: SparkDatasetConverter) -> list[int]:
         return sorted(loader)
 
 
+@pytest.mark.long
 def test_converter_over_path_reads_with_its_storage_options(options: dict[str, Any]) -> None:
     converter = make_spark_converter(URL, storage_options=options)
     assert len(converter) == len(ROWS)

@@ -62,6 +62,7 @@ def test_process_pool_runs_functions_and_keeps_row_order(url: str) -> None:
     assert reader.diagnostics["items_inprocess"] == 0
 
 
+@pytest.mark.long
 def test_error_in_worker_process_is_raised_unchanged(url: str) -> None:
     def fail(frame: pd.DataFrame) -> pd.DataFrame:
         raise MineError(7, "seven")
@@ -72,6 +73,7 @@ def test_error_in_worker_process_is_raised_unchanged(url: str) -> None:
     assert "in fail" in str(caught.value.__cause__)  # the worker's traceback
 
 
+@pytest.mark.long
 def test_worker_process_that_dies_raises_error(url: str) -> None:
     with (
         processes(url, lambda frame: os._exit(3)) as reader,
@@ -105,6 +107,7 @@ class TestPool:
             call(pool, 2)
         pool.close()
 
+    @pytest.mark.long
     def test_process_that_died_is_replaced(self) -> None:
         def work(argument: int) -> int:
             return argument + 1 if argument >= 0 else os._exit(1)
@@ -136,6 +139,7 @@ class TestPool:
         del pool
         assert worker.process.returncode is not None
 
+    @pytest.mark.long
     def test_processes_end_when_their_parent_is_killed(self) -> None:
         program = (
             "import time\n"
@@ -151,6 +155,7 @@ class TestPool:
             # The worker also holds the pipe, so this read ends only once the worker has ended.
             assert parent.stdout.read() == ""
 
+    @pytest.mark.long
     def test_forked_process_starts_its_own_workers(self) -> None:
         pool = pool_of(lambda _: os.getpid())
         ours = call(pool, 0)
@@ -171,6 +176,7 @@ class TestPool:
         assert call(pool, 0) == ours
         pool.close()
 
+    @pytest.mark.long
     def test_forked_process_does_not_keep_parent_workers_alive(self) -> None:
         pool = pool_of(abs)
         assert call(pool, -2) == 2
@@ -195,6 +201,7 @@ class Negated:
         return {"x": -batch["x"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [0, 1])
 def test_pickled_executor_returns_the_same_batches(workers: int) -> None:
     copy = pickle.loads(pickle.dumps(Executor([], Negated(), ["x"], workers)))  # noqa: S301

@@ -137,6 +137,7 @@ def test_workers_read_the_chosen_rows(url: str, workers: int) -> None:
     assert sorted(chain.from_iterable(found)) == sorted(LONG)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_state_of_workers_resumes_on_other_ranks(url: str, workers: int) -> None:

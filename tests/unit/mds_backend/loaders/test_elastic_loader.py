@@ -262,6 +262,7 @@ def test_dataset_batch_size_takes_precedence_over_loader_batch_size(
         next(iter(stratified))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_state_with_different_loader_batch_size_resumes_or_raises_error(
     numbers: Dataset, num_workers: int

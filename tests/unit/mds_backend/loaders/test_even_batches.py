@@ -75,6 +75,7 @@ def test_ranks_have_equal_batch_counts_and_read_every_row(
         assert found == Counter(wanted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("size", "num_workers"),
     [(2, 0), (5, 0), (2, 2), pytest.param(5, 2, marks=pytest.mark.long)],

@@ -146,6 +146,7 @@ def test_json_and_decimals_are_read_as_objects_or_text(
     assert as_tf(dataset).numpy().tolist() == texts
 
 
+@pytest.mark.long
 def test_numbers_stored_as_text_are_read_as_numbers(tmp_path: Path) -> None:
     for encoding, values, dtype in (
         ("str_int", [1, -(1 << 63)], "int64"),

@@ -65,6 +65,7 @@ def local(url: str) -> str:
     return url.removeprefix("file://")
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @given(run=runs())
 def test_traced_rows_are_those_that_loaders_yield_on_every_rank(
@@ -131,6 +132,7 @@ def test_trace_of_a_state_needs_no_seed(local: str) -> None:
     assert unseeded().trace(state).rows(0).tolist() == next(iterator)["number"].tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 def test_endless_pass_has_each_row_by_the_end_of_the_next_epoch(local: str, order: str) -> None:
     run = {**RUN, "order": order, "num_epochs": None, "drop_last": False}

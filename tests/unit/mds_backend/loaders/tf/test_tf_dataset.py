@@ -245,6 +245,7 @@ CONCATENATED: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "second", "num_epochs"),
     [
@@ -267,6 +268,7 @@ def test_concatenated_datasets_return_the_batches_of_both_datasets(
     assert int(both.cardinality()) == (INFINITE if many is None else 15 + many)
 
 
+@pytest.mark.long
 def test_concatenated_datasets_keep_namedtuples_and_ragged_columns(tmp_path: Path) -> None:
     fields = {"z": "long", "a": "string", "r": array_of("integer")}
     values = {"z": [1, 2, 3], "a": ["x", "y", "z"], "r": [[], [1, 2], [3]]}
@@ -455,6 +457,7 @@ def in_function(dataset: Any) -> list[list[int]]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.newest
 @pytest.mark.matrix
 @pytest.mark.parametrize(
@@ -480,6 +483,7 @@ def test_short_iterations_after_load_are_the_same_as_in_pytorch(
     assert [rounds_of(dataset) for _ in range(4)] == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prefetch", [None, 0])
 def test_next_iteration_begins_after_the_last_epoch_with_used_batches(
     numbers: Dataset, prefetch: int | None, monkeypatch: pytest.MonkeyPatch
@@ -520,6 +524,7 @@ def test_peek_after_load_keeps_rest_of_epoch(numbers: Dataset, num_epochs: int |
     assert column(dataset.take(1)) != [peeked]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("taken_ahead", [1, 3])
 def test_peek_by_replicas_that_request_ahead_keeps_rest_of_epoch(
     numbers: Dataset, taken_ahead: int, monkeypatch: pytest.MonkeyPatch
@@ -551,6 +556,7 @@ def read_at_once(dataset: Any) -> Any:
     return dataset.shuffle(ROWS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("done", [1, 10])
 def test_peek_at_mapped_dataset_keeps_rest_of_epoch(numbers: Dataset, done: int) -> None:
     dataset, whole = resumed(numbers, done), column(made_in("exact", numbers))
@@ -559,6 +565,7 @@ def test_peek_at_mapped_dataset_keeps_rest_of_epoch(numbers: Dataset, done: int)
     assert len(column(mapped(dataset))) == len(whole)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("done", [1, 10])
 def test_peek_that_requests_batches_ahead_uses_up_the_epoch(numbers: Dataset, done: int) -> None:
     dataset, again = resumed(numbers, done), resumed(numbers, done)
@@ -617,6 +624,7 @@ def rest_by_optionals(iterator: Any) -> None:
         pass
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 @pytest.mark.parametrize("rest", [rest_of_graph, rest_by_optionals])
 @pytest.mark.parametrize("made", [lambda dataset: dataset, mapped, read_at_once])
@@ -646,6 +654,7 @@ def test_state_after_python_and_tensorflow_took_batches_requires_their_number(
         dataset.state_dict()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "made",
     [
@@ -662,6 +671,7 @@ def test_end_without_batches_uses_up_rest_of_epoch(numbers: Dataset, made: Any) 
     assert column(dataset) == following
 
 
+@pytest.mark.long
 def test_two_epochs_read_at_once_use_up_both(numbers: Dataset) -> None:
     dataset, again = (made_in("elastic", numbers, num_epochs=2) for _ in range(2))
     _, following = column(again), column(again)
@@ -669,6 +679,7 @@ def test_two_epochs_read_at_once_use_up_both(numbers: Dataset) -> None:
     assert column(dataset) == following
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("made", [lambda dataset: dataset, mapped], ids=["itself", "map"])
 def test_unused_iterator_does_not_replace_repeated_one(numbers: Dataset, made: Any) -> None:
     dataset, again = made_in("exact", numbers), made_in("exact", numbers)
@@ -678,6 +689,7 @@ def test_unused_iterator_does_not_replace_repeated_one(numbers: Dataset, made: A
     del unused
 
 
+@pytest.mark.long
 def test_iterator_that_began_no_iteration_does_not_replace_a_later_one(numbers: Dataset) -> None:
     dataset, again = made_in("exact", numbers), made_in("exact", numbers)
     epochs = [column(again) for _ in range(2)]
@@ -687,6 +699,7 @@ def test_iterator_that_began_no_iteration_does_not_replace_a_later_one(numbers: 
     del kept
 
 
+@pytest.mark.long
 def test_epochs_of_dataset_that_reads_ahead_follow_each_other(numbers: Dataset) -> None:
     dataset, again = made_in("exact", numbers), made_in("exact", numbers)
     epochs = [column(again) for _ in range(4)]
@@ -694,6 +707,7 @@ def test_epochs_of_dataset_that_reads_ahead_follow_each_other(numbers: Dataset) 
     assert column(mapped(dataset).repeat(2)) == epochs[2] + epochs[3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("done", [0, 12])
 def test_repeated_dataset_begins_next_epoch_ahead_of_use(numbers: Dataset, done: int) -> None:
     dataset, again = resumed(numbers, done), resumed(numbers, done)
@@ -747,6 +761,7 @@ def recording_model(trained: list[list[int]]) -> Any:
     return model
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # the first epoch is incomplete
 @with_strategies
 def test_fit_under_strategy_with_one_replica_resumes_with_rest_of_epoch(
@@ -761,6 +776,7 @@ def test_fit_under_strategy_with_one_replica_resumes_with_rest_of_epoch(
     assert trained == whole[4:]
 
 
+@pytest.mark.long
 @pytest.mark.newest  # Keras 2 takes no batch before it trains
 @with_strategies
 def test_repeated_fit_calls_of_few_steps_under_strategy_begin_new_epochs(

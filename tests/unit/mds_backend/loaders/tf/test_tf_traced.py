@@ -76,6 +76,7 @@ def nested(dataset: Any) -> Any:
     return tf.data.Dataset.range(1).flat_map(lambda _: dataset)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("made_of", [mapped, in_zip, nested, iter])
 def test_derived_dataset_or_iterator_keeps_its_dataset_alive(
     numbers: Dataset, made_of: Callable[[Any], Any]

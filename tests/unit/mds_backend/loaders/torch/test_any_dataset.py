@@ -241,6 +241,7 @@ def test_state_follows_the_most_recently_advanced_iteration_in_every_epoch(
     assert flat(used + column(resumed)) == flat(column(loader()))
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("batch_size", [4, None])
@@ -312,6 +313,7 @@ def test_state_with_items_that_are_not_samples_raises_error(
         loader.state_dict()
 
 
+@pytest.mark.long
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_loader_that_counts_samples_in_its_items_resumes_from_its_state(
@@ -326,6 +328,7 @@ def test_loader_that_counts_samples_in_its_items_resumes_from_its_state(
     assert flat(begun + column(second)) == flat(column(loader()))
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -343,6 +346,7 @@ def test_loader_with_its_own_get_batch_size_has_states_in_every_epoch(
     assert flat(begun + column(second)) == flat(column(loader()))
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])

@@ -265,6 +265,7 @@ def test_resuming_after_interrupts_at_random_points_loses_no_rows(
     assert sorted(seen) == list(range(rows))
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_epochs", [2, None])

@@ -101,6 +101,7 @@ def test_second_loader_finds_the_first_loaders_shards_in_the_cache(
     assert second.statistics().downloaded_bytes == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("is_persistent", "method"),
     [(False, "fork"), (True, "fork"), pytest.param(True, "spawn", marks=pytest.mark.long)],

@@ -45,6 +45,7 @@ def negated(samples: list[Any]) -> Any:
     return {"number": torch.tensor([-sample["number"] for sample in samples])}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("collate_fn", [None, torch.utils.data.default_collate])
 def test_collate_fn_assigned_to_a_loader_applies_to_the_next_pass(

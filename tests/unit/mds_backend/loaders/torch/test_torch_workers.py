@@ -77,6 +77,7 @@ def is_alive(process: int) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
 def test_each_pass_keeps_the_number_of_workers_with_which_it_began(
     numbers: Dataset, before: int, after: int

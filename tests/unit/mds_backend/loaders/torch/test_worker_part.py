@@ -120,6 +120,7 @@ def test_worker_resumes_at_every_sample_in_uneven_batches(
         assert read_part(state)[0] == whole[count:]
 
 
+@pytest.mark.long
 @in_either_order
 def test_finished_worker_resumes_with_no_samples(url: str, order: str) -> None:
     whole = read(dataset_of(url, order))
@@ -224,6 +225,7 @@ def test_workers_have_the_world_of_their_start_and_not_of_an_earlier_pickle(
     assert len(rows(loader)) == ROWS // 2 + 1
 
 
+@pytest.mark.long
 @in_either_order
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_only_the_workers_first_iteration_resumes_the_parents_state(
