@@ -239,6 +239,7 @@ def four_hundred(tmp_path: Path) -> SparkDatasetConverter:
     return converter_of(tmp_path / "four_hundred", {"n": range(400)}, {"n": "long"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make", "arguments"),
     [

@@ -81,6 +81,7 @@ def test_decoded_images_are_stacked_as_pixels(
     np.testing.assert_allclose(found.mean(axis=(1, 2, 3)), range(ROWS), atol=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("size", "transform"), [((8, 20), IDENTITY), (None, None)])
 def test_decoded_image_element_spec_has_given_size(
     tmp_path: Path, size: Any, transform: Any

@@ -173,6 +173,7 @@ NEW_CLIENT = "location._open()[0].clear_instance_cache()"
 STORES = ["s3", *(pytest.param(name, marks=pytest.mark.long) for name in ("azure", "gs"))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", [NEW_CLIENT, pytest.param("", marks=pytest.mark.long)])
 @pytest.mark.parametrize("store", STORES)
 def test_copies_in_object_stores_are_removed_at_exit(

@@ -266,6 +266,7 @@ def test_stack_casts_to_given_dtype_or_numpy_result_type(
         assert sorted(seen) == list(range(ROWS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("first", "second", "stacked"),
     [

@@ -91,6 +91,7 @@ class TestClaims:
             found = set(pool.map(find, range(8)))
         assert copies_in(tmp_path) == list(found)
 
+    @pytest.mark.long
     def test_threads_with_same_cache_key_share_one_copy_in_object_store(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -115,6 +115,7 @@ def test_fill_nulls_fills_nested_nulls_at_any_depth(
     assert (ragged.to_list() if is_ragged else ragged.numpy().tolist()) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", [{"fill_nulls": {"v": ""}}, {"null_masks": ["v"]}], ids=str)
 @pytest.mark.parametrize("in_place", [False, True])
 def test_null_strings_inside_arrays_are_filled_for_tensorflow(
@@ -143,6 +144,7 @@ def test_error_for_null_strings_names_remedies_that_work(tmp_path: Path, values:
     assert ("df.na.drop" in message) == (not is_array)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("values", "type_"),
     [
@@ -288,6 +290,7 @@ def test_nested_arrays_in_parquet_files_are_omitted_unless_selected(tmp_path: Pa
     assert batch.v.dtype == np.float32
 
 
+@pytest.mark.long
 def test_tensorflow_error_names_uneven_nested_column_in_parquet_files(tmp_path: Path) -> None:
     table = pa.table({"v": pa.array([[[1, 2], [3]], [[1], [2, 3]]])})
     pq.write_table(table, tmp_path / "a.parquet")

@@ -135,6 +135,7 @@ def test_skipped_batches_are_the_only_rows_left_out(small_shards: SparkDatasetCo
     assert seen == Counter(range(ROWS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", ["torch", "tf"])
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 def test_skipping_beyond_the_end_of_the_pass_raises_error_before_any_batch(

@@ -52,6 +52,7 @@ def test_tf_dataset_batch_is_namedtuple_in_column_order(
     assert type(next(iter(some))).__name__ == "inferred_schema_view_view"
 
 
+@pytest.mark.long
 def test_prefetch_leaves_batches_unchanged(ten: SparkDatasetConverter) -> None:
     for prefetch in (None, 0, 1, 5):
         with ten.make_tf_dataset(batch_size=4, prefetch=prefetch, **IN_ORDER) as dataset:
@@ -127,6 +128,7 @@ def recorded(dataset: Any, seen: list[list[float]]) -> Any:
     return dataset.map(record)
 
 
+@pytest.mark.long
 def test_repeated_fit_calls_with_few_steps_continue_after_load(
     mixed: SparkDatasetConverter,
 ) -> None:
@@ -146,6 +148,7 @@ def test_repeated_fit_calls_with_few_steps_continue_after_load(
     assert rounds == [epochs[0][3:5], epochs[1][:2], epochs[2][:2]]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
 @pytest.mark.filterwarnings("ignore:the number of batches in an epoch of this dataset")
 def test_fit_after_loading_last_batch_state_runs_all_epochs(

@@ -116,6 +116,7 @@ def remaining_after(
     return numbers(resumed)
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 @pytest.mark.parametrize("error", [StopError, KeyboardInterrupt])
 @pytest.mark.parametrize("make", [of_converter, of_batches, of_rows])
@@ -128,6 +129,7 @@ def test_state_after_exception_in_loop_resumes_with_next_batch(
     assert sorted(seen + remaining_after(seen, dataset, make, url)) == list(range(ROWS))
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 @pytest.mark.parametrize("row", [7, 200, 390])
 @pytest.mark.parametrize("make", [of_converter, of_batches])
@@ -146,6 +148,7 @@ def test_state_after_error_in_transform_resumes_with_next_batch(
     assert sorted(seen + remaining_after(seen, dataset, make, url)) == list(range(ROWS))
 
 
+@pytest.mark.long
 @pytest.mark.matrix
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a finalizer
 @pytest.mark.parametrize("row", [7, 200, 390])

@@ -115,6 +115,7 @@ def test_traced_rows_are_those_of_converters_loaders(
     assert_places(trace, found)
 
 
+@pytest.mark.long
 @few
 @given(
     kind=st.sampled_from(["batches", "rows", "loader"]),

@@ -69,6 +69,7 @@ class TestAutomaticShares:
         assert Counter(seen) == Counter(range(ROWS))
         assert not caplog.records
 
+    @pytest.mark.long
     @in_either_order
     def test_auto_share_is_determined_when_pass_begins(
         self, thousand: SparkDatasetConverter, launch: Launch, order: str
