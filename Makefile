@@ -50,9 +50,9 @@ unexport PYTHONDONTWRITEBYTECODE
 	test-engine test-loaders test-converter test-peers test-spark test-connect test-refusing \
 	test-lowest test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
-# Five jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
-# longest begin first, and last those that wait for no JVM, so that no core is idle at the end.
-side_by_side = $(MAKE) --jobs=5 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# Six jobs at a time, on two cores: an installation, or a test run, waits half of its time, and those
+# with Spark wait for longer. The longest begin first, and last those that wait for no JVM, so that no core is idle at the end.
+side_by_side = $(MAKE) --jobs=6 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
