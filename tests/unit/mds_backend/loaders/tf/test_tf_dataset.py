@@ -23,7 +23,7 @@ from tests.kit.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.loaders import ReaderOptions, Succession
 from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches, tf_pipeline, tf_runs
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE
 
@@ -390,6 +390,25 @@ def test_state_after_a_tf_function_requires_the_number_of_batches(
         first.state_dict(batches=99)
 
 
+def test_state_after_tensorflow_has_taken_all_batches_resumes_with_next_epoch(
+    numbers: Dataset,
+) -> None:
+    # In the exact order TensorFlow knows the number of batches, and does not request the end.
+    first, second = made_in("elastic", numbers), made_in("elastic", numbers)
+    assert first.reduce(0, lambda count, _: count + 1) == len(column(second))
+    assert first.state_dict() == second.state_dict()
+
+
+def test_dataset_made_within_third_epoch_of_another_begins_fourth_epoch(numbers: Dataset) -> None:
+    succession = Succession()
+    first, second = (
+        make(numbers, 7, num_epochs=None, first=succession.following, on_pass=succession.record)
+        for _ in range(2)
+    )
+    assert len(column(islice(first, 30))) == 30
+    assert second.state_dict()["epoch"] == 3
+
+
 def test_state_follows_the_latest_iteration_in_use(numbers: Dataset) -> None:
     dataset = made_in("elastic", numbers)
     first, second = iter(dataset), iter(dataset)
@@ -524,7 +543,6 @@ def test_peek_after_load_keeps_rest_of_epoch(numbers: Dataset, num_epochs: int |
     assert column(dataset.take(1)) != [peeked]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("taken_ahead", [1, 3])
 def test_peek_by_replicas_that_request_ahead_keeps_rest_of_epoch(
     numbers: Dataset, taken_ahead: int, monkeypatch: pytest.MonkeyPatch
