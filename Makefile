@@ -2,7 +2,7 @@
 # make test-all    also slow tests, training frameworks and MosaicML Streaming; property tests draw
 #                  other examples
 # make test-cluster   Spark and training jobs on several hosts: needs root and Linux
-# make quick AREA=read   the tests of one area, in under a minute
+# make quick AREA=read   the tests of one area, in about a minute at most
 # make mutants     120 small faults in the code, of which the tests should detect as many as before
 # make docs        the site, in docs/_build/html
 # make demo        the first example, in an environment of its own (1.7 GB)
