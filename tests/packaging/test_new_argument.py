@@ -95,7 +95,7 @@ def patched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["parquet", pytest.param("mds", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["parquet", "mds"])
 def test_argument_from_a_patch_limits_rows_and_is_checked_shown_and_compared(
     patched: Path, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

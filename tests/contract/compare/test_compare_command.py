@@ -495,7 +495,7 @@ for function in (of_loader, of_reader, of_generator, *others):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("others", "count"),
-    [("others = []", 3), pytest.param(FINALIZES_ITS_GRAPH, 4, marks=pytest.mark.long)],
+    [("others = []", 3), (FINALIZES_ITS_GRAPH, 4)],
 )
 def test_full_pass_is_read_before_the_program_deletes_its_files(
     others: str, count: int, folder: Path, tmp_path: Path

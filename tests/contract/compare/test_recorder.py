@@ -495,11 +495,7 @@ _KILLS = "import os, signal\nos.kill({process}, signal.SIGKILL)\n"
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("runs", "process"),
-    [
-        ("1", "os.getpid()"),
-        pytest.param("2", "os.getpid()", marks=pytest.mark.long),
-        ("2", "os.getppid()"),
-    ],
+    [("1", "os.getpid()"), ("2", "os.getpid()"), ("2", "os.getppid()")],
 )
 def test_killed_recording_keeps_the_earlier_one(runs: str, process: str, tmp_path: Path) -> None:
     command = [sys.executable, str(SOURCE), "--runs", runs, "train.py"]

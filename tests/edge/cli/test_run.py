@@ -89,9 +89,7 @@ def test_streaming_option_also_replaces_mosaicml_streaming(folder: Path) -> None
         ("open('absent')", 1, "FileNotFoundError: [Errno 2] No such file or directory: 'absent'"),
     ],
 )
-@pytest.mark.parametrize(
-    "target", [["failing.py"], pytest.param(["-m", "failing"], marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("target", [["failing.py"], ["-m", "failing"]])
 def test_failing_program_traceback_shows_only_the_program(
     program: str, code: int, last: str, target: list[str], folder: Path
 ) -> None:

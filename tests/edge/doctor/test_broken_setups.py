@@ -247,10 +247,7 @@ def test_directory_in_files_of_one_of_several_hosts_is_noted(setup: Setup) -> No
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "variable",
-    ["SPARK_REMOTE", pytest.param("DATABRICKS_RUNTIME_VERSION", marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize("variable", ["SPARK_REMOTE", "DATABRICKS_RUNTIME_VERSION"])
 def test_java_is_not_needed_where_spark_runs_elsewhere(setup: Setup, variable: str) -> None:
     without_java(setup)
     setup.set(**{variable: "sc://host"})

@@ -174,7 +174,7 @@ STORES = ["s3", *(pytest.param(name, marks=pytest.mark.long) for name in ("azure
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("end", [NEW_CLIENT, pytest.param("", marks=pytest.mark.long)])
+@pytest.mark.parametrize("end", [NEW_CLIENT, ""])
 @pytest.mark.parametrize("store", STORES)
 def test_copies_in_object_stores_are_removed_at_exit(
     store: str, end: str, tmp_path: Path, request: pytest.FixtureRequest

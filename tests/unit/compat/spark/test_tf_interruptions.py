@@ -117,7 +117,6 @@ def remaining_after(
 
 
 @pytest.mark.long
-@pytest.mark.matrix
 @pytest.mark.parametrize("error", [StopError, KeyboardInterrupt])
 @pytest.mark.parametrize("make", [of_converter, of_batches, of_rows])
 @pytest.mark.parametrize("stop", [1, 5])
@@ -130,7 +129,6 @@ def test_state_after_exception_in_loop_resumes_with_next_batch(
 
 
 @pytest.mark.long
-@pytest.mark.matrix
 @pytest.mark.parametrize("row", [7, 200, 390])
 @pytest.mark.parametrize("make", [of_converter, of_batches])
 def test_state_after_error_in_transform_resumes_with_next_batch(
@@ -148,7 +146,6 @@ def test_state_after_error_in_transform_resumes_with_next_batch(
     assert sorted(seen + remaining_after(seen, dataset, make, url)) == list(range(ROWS))
 
 
-@pytest.mark.long
 @pytest.mark.matrix
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a finalizer
 @pytest.mark.parametrize("row", [7, 200, 390])

@@ -72,7 +72,7 @@ def test_every_entry_point_reads_a_table_by_name(orders: Catalog, tmp_path: Path
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_worker_processes_read_a_table_by_name(method: str, orders: Catalog) -> None:
     with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
         loader = StreamingDataLoader(

@@ -124,7 +124,6 @@ FILES = 22
 
 
 @pytest.mark.long
-@pytest.mark.matrix
 @pytest.mark.parametrize("resume", [True, False])
 @pytest.mark.parametrize("room", range(FILES))
 def test_conversion_to_a_full_disk_names_free_space_and_keeps_only_what_it_can_resume(

@@ -76,10 +76,7 @@ def test_ranks_have_equal_batch_counts_and_read_every_row(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("size", "num_workers"),
-    [(2, 0), (5, 0), (2, 2), pytest.param(5, 2, marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize(("size", "num_workers"), [(2, 0), (5, 0), (2, 2), (5, 2)])
 def test_rank_with_one_row_fewer_gets_an_empty_batch_if_batches_have_one_row(
     numbers: Dataset, size: int, num_workers: int
 ) -> None:

@@ -324,7 +324,6 @@ def columns_of(names: str) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@pytest.mark.matrix
 @pytest.mark.parametrize("beside", ["", "g"], ids=["floats alone", "a byte beside"])
 @pytest.mark.parametrize("size", [2_000, 1 << 20], ids=["many shards", "one shard"])
 def test_stacked_matrices_equal_their_columns_for_any_record_layout(

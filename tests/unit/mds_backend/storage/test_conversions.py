@@ -122,7 +122,7 @@ def test_failed_conversion_leaves_only_a_preexisting_marker(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("first", "second"), [*NONE_OR_BOTH, *long(ONE)])
+@pytest.mark.parametrize(("first", "second"), [*NONE_OR_BOTH, *ONE])
 def test_conversion_that_finishes_second_raises_error_and_keeps_first_dataset(
     s3: S3Server, source: ParquetDataset, first: bool, second: bool
 ) -> None:
@@ -159,7 +159,7 @@ def interrupted(source: ParquetDataset, url: str) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("resume", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("resume", [True, False])
 def test_conversion_removes_shards_of_conversions_killed_over_a_day_ago(
     s3: S3Server, source: ParquetDataset, resume: bool
 ) -> None:

@@ -24,7 +24,6 @@ def _bomb(bits: int) -> bytes:
     return b"".join(packer.compress(zeros) for _ in range(bits >> 20)) + packer.flush()
 
 
-@pytest.mark.long
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     ("count", "size", "said"),

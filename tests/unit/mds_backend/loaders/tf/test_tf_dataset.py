@@ -478,15 +478,7 @@ def in_function(dataset: Any) -> list[list[int]]:
 
 @pytest.mark.long
 @pytest.mark.newest
-@pytest.mark.matrix
-@pytest.mark.parametrize(
-    "rounds_of",
-    [
-        in_take,
-        in_function,
-        *(pytest.param(r, marks=pytest.mark.long) for r in (in_prefetch, in_map)),
-    ],
-)
+@pytest.mark.parametrize("rounds_of", [in_take, in_function, in_prefetch, in_map])
 @with_either_order
 def test_short_iterations_after_load_are_the_same_as_in_pytorch(
     numbers: Dataset, order: str, rounds_of: Any
@@ -643,7 +635,6 @@ def rest_by_optionals(iterator: Any) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.matrix
 @pytest.mark.parametrize("rest", [rest_of_graph, rest_by_optionals])
 @pytest.mark.parametrize("made", [lambda dataset: dataset, mapped, read_at_once])
 def test_iterator_used_by_python_and_then_by_tensorflow_uses_up_epoch(

@@ -242,7 +242,6 @@ def test_state_follows_the_most_recently_advanced_iteration_in_every_epoch(
 
 
 @pytest.mark.long
-@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("batch_size", [4, None])
 def test_state_with_workers_in_a_later_epoch_resumes_or_raises_error(
@@ -329,7 +328,6 @@ def test_loader_that_counts_samples_in_its_items_resumes_from_its_state(
 
 
 @pytest.mark.long
-@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("batches", [3, 11, 14])
@@ -347,7 +345,6 @@ def test_loader_with_its_own_get_batch_size_has_states_in_every_epoch(
 
 
 @pytest.mark.long
-@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_worker_state_within_a_dataset_batch_raises_error(

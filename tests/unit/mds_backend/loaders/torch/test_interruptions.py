@@ -266,7 +266,6 @@ def test_resuming_after_interrupts_at_random_points_loses_no_rows(
 
 
 @pytest.mark.long
-@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_epochs", [2, None])
 @pytest.mark.parametrize("batch_size", [7, 10])

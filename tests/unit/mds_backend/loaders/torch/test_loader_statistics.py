@@ -104,7 +104,7 @@ def test_second_loader_finds_the_first_loaders_shards_in_the_cache(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("is_persistent", "method"),
-    [(False, "fork"), (True, "fork"), pytest.param(True, "spawn", marks=pytest.mark.long)],
+    [(False, "fork"), (True, "fork"), (True, "spawn")],
 )
 def test_statistics_include_worker_processes(
     remote: Any, stored: int, is_persistent: bool, method: str

@@ -227,7 +227,7 @@ def test_workers_have_the_world_of_their_start_and_not_of_an_earlier_pickle(
 
 @pytest.mark.long
 @in_either_order
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_only_the_workers_first_iteration_resumes_the_parents_state(
     url: str, order: str, method: str
 ) -> None:
