@@ -51,7 +51,8 @@ unexport PYTHONDONTWRITEBYTECODE
 	test-lowest test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
 # Six jobs at a time, on two cores: an installation, or a test run, waits half of its time, and those
-# with Spark wait for longer. The longest begin first, and last those that wait for no JVM, so that no core is idle at the end.
+# with Spark wait for longer. The longest begin first, and last those that wait for no JVM, so that no
+# core is idle at the end.
 side_by_side = $(MAKE) --jobs=6 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without

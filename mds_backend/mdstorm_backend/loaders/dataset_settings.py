@@ -165,7 +165,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         """The settings that are arguments of `ReaderOptions`, by name."""
         return {
             "columns": None if self.columns is None else tuple(self.columns),
-            "num_epochs": None if self.num_epochs is None else int(self.num_epochs),
+            "num_epochs": self.num_epochs,
             "transform": self.transform,
             "fill_nulls": self.fill_nulls,
             "null_masks": tuple(self.null_masks),

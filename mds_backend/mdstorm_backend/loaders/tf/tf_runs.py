@@ -101,9 +101,9 @@ class TFRun:
         if not self.by_python:
             usage.batches = number
         is_peek = number <= usage.consumer.peek
-        count = 1 if is_peek else max(bisect_left(ahead, self.current.border), 1)
-        self._following = number + count
-        return count
+        batches = 1 if is_peek else max(bisect_left(ahead, self.current.border), 1)
+        self._following = number + batches
+        return batches
 
     def reach(self) -> list[int]:
         """Advance the pass to the batch that was requested last.
