@@ -140,6 +140,8 @@ class Program(RuleBasedStateMachine):
         self.epoch = self.over = 0
         #: Whether an iteration of one batch is a peek.
         self.is_peek = True
+        #: Whether these loaders have begun an iteration, so that their state is within it.
+        self.has_begun = False
         self.states: list[Any] = []
         self.saved = (0, 0)
         self.epochs: list[list[list[list[int]]]] = []
@@ -174,6 +176,7 @@ class Program(RuleBasedStateMachine):
         last = self.batches if stop is None else min(stop, self.batches)
         self.saved = self.epoch, last
         self.epoch, self.over, self.is_peek = self.epoch + 1, 0, False
+        self.has_begun = True
 
     def state_of(self, loader: Any, taken: int) -> Any:
         is_tf = len(self.kind.takes) > 1
@@ -235,12 +238,13 @@ class Program(RuleBasedStateMachine):
     def make_other_loaders(self) -> None:
         assert self.kind.another is not None
         self.loaders = [self.kind.another(loader) for loader in self.loaders]
+        self.has_begun = False
 
     @precondition(lambda self: self.kind.copies and self.states)
     @rule(draw=st.randoms(use_true_random=False))
     def copy_loaders(self, draw: random.Random) -> None:
         self.loaders = [draw.choice(self.kind.copies)(loader) for loader in self.loaders]
-        if not self.is_peek:  # they continue where a state of the original would
+        if not self.is_peek and self.has_begun:  # they continue where a state of the original would
             self.continue_from_state()
         self.is_peek = True
 
