@@ -135,10 +135,10 @@ def _holds_none(values: Any) -> bool:
 
 def value_for_tf(value: Any, spec: ColumnSpec) -> Any:
     """Convert one value in a row to the type that `spec` declares."""
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind not in "OM" and spec.dtype != "string":
-            return value.astype(spec.dtype, copy=False)
+    if isinstance(value, np.ndarray) and (value.dtype.kind in "OM" or spec.dtype == "string"):
         return column_for_tf(value[np.newaxis], spec)[0]
+    if isinstance(value, (np.ndarray, np.number)):
+        return value.astype(spec.dtype, copy=False)
     if isinstance(value, Decimal):
         return str(value.normalize())
     if isinstance(value, (str, bytes)):

@@ -337,6 +337,14 @@ def test_tf_tensors_with_shuffling_queue_return_each_row_once(ten: str) -> None:
     assert sorted(found) == list(range(10))
 
 
+def test_tf_tensors_of_unsigned_scalars_are_wider_signed_integers(tmp_path: Path) -> None:
+    columns = {"small": np.array([2**16 - 1], np.uint16), "large": np.array([2**32 - 1], np.uint32)}
+    url = write_parquet(tmp_path / "unsigned", columns)
+    with row_reader(url) as reader, tf.Graph().as_default(), v1.Session() as session:
+        found = session.run(tf_tensors(reader))
+    assert [(v.dtype, int(v)) for v in found] == [(np.int32, 2**16 - 1), (np.int64, 2**32 - 1)]
+
+
 class TestNGrams:
     ngram = NGram({0: ["time"], 2: ["time", "value"]}, 1, "time")
 
