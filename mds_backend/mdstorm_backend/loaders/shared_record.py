@@ -43,7 +43,7 @@ class SharedRecord:
         #: The content while there is no file; later, the content that `part` continues with.
         self._content = content
         self.unlock()
-        self._close = weakref.finalize(self, _close, handle)
+        self._close_with_record(handle)
         _records[id(self)] = self
 
     def unlock(self) -> None:
@@ -52,13 +52,18 @@ class SharedRecord:
         # collector when it ends an iteration, may also change it in the same thread.
         self._threads = threading.RLock()
 
+    def _close_with_record(self, handle: int | None) -> None:
+        self._close = weakref.finalize(self, _close, handle)
+        # When the interpreter exits, daemon threads may still use the file; the system closes it.
+        self._close.atexit = False
+
     def _share(self) -> int:
         """Return the file descriptor, creating the file if it does not exist yet."""
         with self._threads:
             if self._handle is None:
                 handle, name = tempfile.mkstemp(prefix="mdstorm-")
                 os.unlink(name)
-                self._close = weakref.finalize(self, _close, handle)
+                self._close_with_record(handle)
                 written = None
                 # The content is written before the handle is set, so that after Ctrl-C a record has
                 # either no file or a file with content. The content is written again if a nested

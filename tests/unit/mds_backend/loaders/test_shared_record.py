@@ -154,6 +154,22 @@ def test_record_change_is_not_lost_if_nested_call_changes_or_shares_the_record(
 LOCK_FILE = "import fcntl, sys; fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 
 
+#: Reads a shared record after the functions that weakref calls at exit, as a daemon thread may.
+READS_AT_EXIT = """
+import atexit
+atexit.register(lambda: print(record.read()))
+from mdstorm_backend.loaders.shared_record import SharedRecord
+record = SharedRecord({"value": 1})
+record.pass_on()
+"""
+
+
+def test_shared_record_can_be_read_while_the_interpreter_exits() -> None:
+    command = [sys.executable, "-c", READS_AT_EXIT]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (run.stdout, run.stderr) == ("{'value': 1}\n", "")
+
+
 def test_record_is_locked_during_a_write_after_a_nested_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
