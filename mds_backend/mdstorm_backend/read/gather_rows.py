@@ -5,16 +5,17 @@ Otherwise columns are copied from shards that hold them decoded, or each shard d
 the columns are joined (see `gather_columns`).
 
 Taking a row from many decoded columns waits for memory once per column; from records, only once.
-So columns are packed into records (see `Packing`). That takes as long as taking a few hundred
-thousand values, so it pays off for shards of which many rows are taken.
+So a `Gatherer` packs such columns into records. That takes as long as taking a few hundred thousand
+values, so it pays off for shards of which many rows are taken.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
+from itertools import accumulate, chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -24,10 +25,10 @@ import numpy.typing as npt
 from mdstorm_backend.base.allocator import keep_freed_memory
 from mdstorm_backend.format import Batch, Schema, Values, num_rows, take_values
 from mdstorm_backend.format.values.batch import concat_stored, concat_values, copy_values
-from mdstorm_backend.read.block import Located, Positions, Selection
-from mdstorm_backend.read.logical import no_values
-from mdstorm_backend.read.matrices import Matrix, Strip, matrices_of, record_view, strips_of
-from mdstorm_backend.read.record_gather import RecordGatherer
+from mdstorm_backend.read.block import Located, Selection
+from mdstorm_backend.read.logical import no_values, view_dtype
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.record_gather import CHUNK_BYTES, RecordGatherer
 from mdstorm_backend.read.shard import MemoryShard, Shard
 from mdstorm_backend.read.stacking import Output
 
@@ -36,8 +37,6 @@ _FEWEST_COLUMNS = 4
 _LARGEST_VALUE = 64
 #: A shard is packed once more than this fraction of its rows has been taken.
 _PART = 1 / 8
-#: Bytes of records written or split at a time.
-_CHUNK_BYTES = 1 << 20
 
 _Records = npt.NDArray[np.void]
 
@@ -62,9 +61,16 @@ class Gatherer:
 
     def __post_init__(self) -> None:
         keep_freed_memory()
-        self._packing = Packing(self.schema.names, self.outputs)
-        #: The gatherer for records of each dtype; None if columns are gathered one by one.
-        self._of_records: dict[np.dtype[np.void] | None, RecordGatherer | None] = {None: None}
+        # Columns of a matrix are adjacent in packed records, in the order of the matrix.
+        stacked = chain.from_iterable(o.columns for o in self.outputs if not isinstance(o, str))
+        self._packed_columns = tuple(dict.fromkeys([*stacked, *self.schema.names]))
+        self._lock = threading.Lock()
+        self._rows_taken: WeakKeyDictionary[Shard, int] = WeakKeyDictionary()
+        self._packed: WeakKeyDictionary[Shard, _Records] = WeakKeyDictionary()
+        #: The gatherer for stored records of each dtype; None if columns are gathered one by one.
+        self._for_stored: dict[np.dtype[np.void] | None, RecordGatherer | None] = {None: None}
+        #: The gatherer for packed records of each dtype.
+        self._for_packed: dict[np.dtype[np.void], RecordGatherer] = {}
 
     def __call__(self, parts: Sequence[Located]) -> Batch:
         """Copy the samples of `parts`, in order.
@@ -77,42 +83,125 @@ class Gatherer:
         schema, exact_nulls = self.schema, self.exact_nulls
         if not parts:
             return {c.name: no_values(c, exact_nulls=exact_nulls) for c in schema}
+        opened = chain.from_iterable(part.opened for part in parts)
+        gather = self._of_stored(parts) or self._of_packed(opened)
+        if gather is not None:
+            return gather(parts)
+        selections = _selections(parts)
+        decoded = _decoded(selections, schema.names, exact_nulls=exact_nulls)
+        if decoded is not None and all(map(_may_pack, decoded)):
+            self._pack(selections, decoded)
+            gather = self._of_packed(shard for shard, _, _ in selections)
+            if gather is not None:
+                return gather(parts)
+        total = sum(map(len, parts))
+        return _gather(selections, decoded, schema.names, total, exact_nulls=exact_nulls)
+
+    def _of_stored(self, parts: Sequence[Located]) -> RecordGatherer | None:
+        """Return the gatherer for the records that the shards store; None if they store no such."""
         dtypes = {part.record_dtype for part in parts}
         dtype = dtypes.pop() if len(dtypes) == 1 else None
-        if dtype is not None and dtype not in self._of_records:
-            self._of_records[dtype] = (
-                RecordGatherer(schema, dtype, exact_nulls=exact_nulls, outputs=self.outputs)
+        if dtype is not None and dtype not in self._for_stored:
+            schema, nulls = self.schema, self.exact_nulls
+            viewed = {c.name: view_dtype(c) for c in schema if c.is_numpy(exact_nulls=nulls)}
+            self._for_stored[dtype] = (
+                RecordGatherer(
+                    schema, dtype, viewed, _stored, exact_nulls=nulls, outputs=self.outputs
+                )
                 if RecordGatherer.accepts(schema, dtype)
                 else None
             )
-        gather = self._of_records[dtype]
-        if gather is not None:
-            return gather(parts)
-        return gather_columns(parts, schema.names, exact_nulls=exact_nulls, packing=self._packing)
+        return self._for_stored[dtype]
+
+    def _of_packed(self, shards: Iterable[Shard]) -> RecordGatherer | None:
+        """Return the gatherer for the shards' packed records; None unless all are packed alike."""
+        dtypes = set()
+        for shard in shards:
+            records = self._packed.get(shard)
+            if records is None:
+                return None
+            dtypes.add(records.dtype)
+        if len(dtypes) > 1:
+            return None
+        dtype = dtypes.pop()
+        if dtype not in self._for_packed:
+            viewed = {name: dtype[name].base for name in self._packed_columns}
+            packed = partial(_opaque, self._packed)
+            self._for_packed[dtype] = RecordGatherer(
+                self.schema, dtype, viewed, packed, outputs=self.outputs
+            )
+        return self._for_packed[dtype]
+
+    def _pack(self, selections: Sequence[Selection], decoded: Sequence[Batch]) -> None:
+        """Pack each shard of which enough rows have been taken, with these, to justify it."""
+        for (shard, rows, _), batch in zip(selections, decoded, strict=True):
+            with self._lock:
+                if shard in self._packed or isinstance(rows, slice):
+                    continue
+                rows_taken = self._rows_taken.get(shard, 0) + len(rows)
+                self._rows_taken[shard] = rows_taken
+                if rows_taken > shard.num_samples * _PART:
+                    self._packed[shard] = _packed(self._packed_columns, batch)
+
+
+def _may_pack(decoded: Batch) -> bool:
+    return len(decoded) >= _FEWEST_COLUMNS and all(
+        isinstance(v, np.ndarray) and v.dtype.kind != "O" and v.nbytes <= _LARGEST_VALUE * len(v)
+        for v in decoded.values()
+    )
+
+
+def _stored(shard: Shard) -> _Records:
+    """Return the records that a shard stores, as opaque values."""
+    assert isinstance(shard, MDSShard)
+    return shard.records
+
+
+def _opaque(packed: Mapping[Shard, _Records], shard: Shard) -> _Records:
+    """Return the packed records of a shard, as opaque values."""
+    return packed[shard].view(f"V{packed[shard].itemsize}")
 
 
 def gather_columns(
-    parts: Sequence[Located],
-    columns: Sequence[str],
-    *,
-    exact_nulls: bool = False,
-    packing: Packing | None = None,
+    parts: Sequence[Located], columns: Sequence[str], *, exact_nulls: bool = False
 ) -> Batch:
-    """Copy rows from shards of any kind, column by column or as records packed by `packing`."""
-    selections: list[Selection] = []
-    total = 0
-    for part in parts:
-        selections += part.selections(total)
-        total += len(part)
+    """Copy rows from shards of any kind, column by column."""
+    selections = _selections(parts)
+    decoded = _decoded(selections, columns, exact_nulls=exact_nulls)
+    return _gather(selections, decoded, columns, sum(map(len, parts)), exact_nulls=exact_nulls)
+
+
+def _selections(parts: Sequence[Located]) -> list[Selection]:
+    """Return the selections of all parts, which fill a block one after another."""
+    starts = accumulate(map(len, parts), initial=0)
+    found = (part.selections(start) for part, start in zip(parts, starts, strict=False))
+    return list(chain.from_iterable(found))
+
+
+def _decoded(
+    selections: Sequence[Selection], columns: Sequence[str], *, exact_nulls: bool
+) -> list[Batch] | None:
+    """Return all samples of the shard of each selection; None if one decodes them on request."""
     decoded: list[Batch] = []
     for shard, _, _ in selections:
         found = shard.decoded(columns, exact_nulls=exact_nulls)
         if found is None:
-            return _gather_read(selections, columns, total, exact_nulls=exact_nulls)
+            return None
         decoded.append(found)
-    packed = None if packing is None else packing.gather(selections, decoded, total)
-    if packed is not None:
-        return packed
+    return decoded
+
+
+def _gather(
+    selections: Sequence[Selection],
+    decoded: Sequence[Batch] | None,
+    columns: Sequence[str],
+    total: int,
+    *,
+    exact_nulls: bool,
+) -> Batch:
+    """Copy columns from shards that hold them decoded; if one does not, let each decode rows."""
+    if decoded is None:
+        return _gather_read(selections, columns, total, exact_nulls=exact_nulls)
     batch: Batch = {}
     for name in columns:
         values = [whole[name] for whole in decoded]
@@ -171,8 +260,6 @@ def _filled(
             filled[places] = part[rows]
         elif isinstance(places, slice):
             part.take(rows, axis=0, out=filled[places], mode="clip")
-        elif part.dtype.kind == "V" and part.ndim == 1:  # faster for records, slower for numbers
-            np.put(filled, places, part.take(rows, mode="clip"), mode="clip")
         else:
             filled[places] = part.take(rows, axis=0, mode="clip")
     return filled
@@ -199,104 +286,15 @@ def _joined(
     return take_values(joined, chosen)
 
 
-class Packing:
-    """Packs decoded columns of shards into records, to copy rows faster. Thread-safe.
-
-    Parameters
-    ----------
-    columns : sequence of str
-        The columns to read.
-    outputs : sequence of Output, optional
-        The entries of a batch, by default all columns; matrices are copied from the records.
-    """
-
-    def __init__(self, columns: Sequence[str], outputs: Sequence[Output] = ()) -> None:
-        # Columns of a matrix are adjacent, in the order of the matrix.
-        stacked = chain.from_iterable(o.columns for o in outputs if not isinstance(o, str))
-        self._columns = tuple(dict.fromkeys([*stacked, *columns]))
-        self._outputs = outputs
-        self._lock = threading.Lock()
-        self._rows_taken: WeakKeyDictionary[Shard, int] = WeakKeyDictionary()
-        self._packed: WeakKeyDictionary[Shard, _Records] = WeakKeyDictionary()
-
-    def gather(
-        self, selections: Sequence[Selection], decoded: Sequence[Batch], total: int
-    ) -> Batch | None:
-        """Copy rows from packed shards; None unless all shards are packed, with the same dtype.
-
-        Parameters
-        ----------
-        selections : sequence of Selection
-            Which rows of which shards, and their positions; at least one.
-        decoded : sequence of Batch
-            All samples of the shard of each selection.
-        total : int
-            Rows of all selections.
-        """
-        if not all(map(self._may_pack, decoded)):
-            return None
-        found = [
-            self._records(shard, rows, batch)
-            for (shard, rows, _), batch in zip(selections, decoded, strict=True)
-        ]
-        packed = [records for records in found if records is not None]
-        if len(packed) < len(found) or len({records.dtype for records in packed}) > 1:
-            return None
-        opaque = [records.view(f"V{records.itemsize}") for records in packed]
-        return self._split(_filled(selections, opaque, total).view(packed[0].dtype))
-
-    def _may_pack(self, batch: Batch) -> bool:
-        values = [batch[name] for name in self._columns]
-        return len(values) >= _FEWEST_COLUMNS and all(
-            isinstance(v, np.ndarray)
-            and v.dtype.kind != "O"
-            and v.nbytes <= _LARGEST_VALUE * len(v)
-            for v in values
-        )
-
-    def _records(self, shard: Shard, rows: Positions, batch: Batch) -> _Records | None:
-        """Return a shard's records; None until enough rows have been taken to justify packing."""
-        with self._lock:
-            records = self._packed.get(shard)
-            if records is not None or isinstance(rows, slice):
-                return records
-            rows_taken = self._rows_taken.get(shard, 0) + len(rows)
-            self._rows_taken[shard] = rows_taken
-            if rows_taken > shard.num_samples * _PART:
-                records = self._packed[shard] = _packed(self._columns, batch)
-            return records
-
-    def _split(self, records: _Records) -> Batch:
-        """Split records into columns or matrices."""
-        dtype = records.dtype
-        wanted = {name: dtype[name].base for name in self._columns}
-        matrices, left = matrices_of(dtype, wanted, self._outputs)
-        if matrices:
-            wanted = {name: wanted[name] for name in left}
-        if not wanted and len(matrices) == 1 and matrices[0].is_whole(dtype):
-            return dict(matrices[0].split(records))
-        strips: list[Strip | Matrix] = [*strips_of(dtype, wanted), *matrices]
-        filled = [(strip, strip.empty(len(records))) for strip in strips]
-        records = records.view(record_view(dtype, strips))
-        for start, stop in _chunks(len(records), dtype.itemsize):
-            for strip, memory in filled:
-                strip.fill(memory, slice(start, stop), records[start:stop])
-        return dict(chain.from_iterable(strip.split(memory) for strip, memory in filled))
-
-
 def _packed(columns: Sequence[str], batch: Batch) -> _Records:
     """Pack columns into records."""
     formats = [(batch[name].dtype, batch[name].shape[1:]) for name in columns]
     # In this form of dtype, names can be any strings, even empty ones.
     dtype = np.dtype({"names": list(columns), "formats": formats})
     records = np.empty(num_rows(batch), dtype)
-    for start, stop in _chunks(len(records), dtype.itemsize):
-        part = records[start:stop]
+    step = max(1, CHUNK_BYTES // max(dtype.itemsize, 1))
+    for start in range(0, len(records), step):
+        part = records[start : start + step]
         for name in columns:
-            part[name] = batch[name][start:stop]
+            part[name] = batch[name][start : start + step]
     return records
-
-
-def _chunks(rows: int, itemsize: int) -> list[tuple[int, int]]:
-    step = max(1, _CHUNK_BYTES // max(itemsize, 1))
-    return [(start, min(start + step, rows)) for start in range(0, rows, step)]

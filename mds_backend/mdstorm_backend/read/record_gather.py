@@ -7,7 +7,7 @@ Work that only depends on the columns is done once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mdstorm_backend.format import Batch, Column, Schema
 from mdstorm_backend.order.plan import ShardRows
 from mdstorm_backend.read.block import FEW_SHARDS, Located, Selection
-from mdstorm_backend.read.logical import to_logical, view_dtype
+from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.matrices import Matrix, Strip, matrices_of, record_view, strips_of
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
@@ -37,6 +37,11 @@ class RecordGatherer:
         The columns to read, in the order of the batch.
     dtype : numpy.dtype
         Packed structured dtype of a sample.
+    viewed : mapping from str to numpy.dtype or None
+        The dtype that views each column's bytes as its values; None if they are converted. Columns
+        that may be masked are left out.
+    records : callable
+        Returns the records of a shard, as opaque values.
     exact_nulls : bool
         Return nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
@@ -48,12 +53,14 @@ class RecordGatherer:
         self,
         schema: Schema,
         dtype: np.dtype[np.void],
+        viewed: Mapping[str, np.dtype[Any] | None],
+        records: Callable[[Shard], npt.NDArray[np.void]],
         *,
         exact_nulls: bool = False,
         outputs: Sequence[Output] = (),
     ) -> None:
+        self._records = records
         self._exact_nulls = exact_nulls
-        viewed = {c.name: view_dtype(c) for c in schema if c.is_numpy(exact_nulls=exact_nulls)}
         matrices, left = matrices_of(dtype, viewed, outputs)
         if matrices:
             schema = schema.select([name for name in schema.names if name in left])
@@ -118,7 +125,7 @@ class RecordGatherer:
         if scattered is None or scattered.is_sorted:
             chosen = list(part.selections(position))
             for shard, rows, places in chosen:
-                records = _records_of(shard)
+                records = self._records(shard)
                 assert isinstance(places, slice)
                 if isinstance(rows, slice):
                     yield records[rows], places
@@ -148,22 +155,17 @@ class RecordGatherer:
         if len(shards) <= FEW_SHARDS:
             for owner, shard in enumerate(shards):
                 places = np.flatnonzero(scattered.owners == owner)
-                chosen = _records_of(shard).take(scattered.rows[places], mode="clip")
+                chosen = self._records(shard).take(scattered.rows[places], mode="clip")
                 np.put(records, places, chosen, mode="clip")
             return records
         in_sequence = np.empty_like(records)
         rows = scattered.rows[scattered.places]
         for owner, first, last in scattered.groups:
-            _records_of(shards[owner]).take(
+            self._records(shards[owner]).take(
                 rows[first:last], out=in_sequence[first:last], mode="clip"
             )
         np.put(records, scattered.places, in_sequence, mode="clip")
         return records
-
-
-def _records_of(shard: Shard) -> npt.NDArray[np.void]:
-    assert isinstance(shard, MDSShard)
-    return shard.records
 
 
 def _masks(

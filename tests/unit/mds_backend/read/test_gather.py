@@ -15,12 +15,12 @@ from tests.kit.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
-from mdstorm_backend.format import Batch, as_arrow, num_rows
+from mdstorm_backend.format import Batch, Column, Schema, as_arrow, num_rows
 from mdstorm_backend.order import Chunk, ExactOrder
 from mdstorm_backend.read import block as block_module
 from mdstorm_backend.read import gather_rows, record_gather
 from mdstorm_backend.read.block import Located
-from mdstorm_backend.read.gather_rows import Gatherer, Packing, gather_columns
+from mdstorm_backend.read.gather_rows import Gatherer, gather_columns
 from mdstorm_backend.read.matrices import matrices_of, record_view, strips_of
 from mdstorm_backend.read.shard import MemoryShard, Shard
 from mdstorm_backend.read.stacking import Output, Stack, arranged, output_name
@@ -207,6 +207,11 @@ def shuffled(count: int) -> np.ndarray:
     return np.random.default_rng(3).permutation(samples.reshape(-1))
 
 
+def gatherer(columns: Sequence[str], outputs: Sequence[Output] = ()) -> Gatherer:
+    """Return a gatherer of columns, whose encodings do not matter for decoded shards."""
+    return Gatherer(Schema(tuple(Column(name, "int64") for name in columns)), outputs=outputs)
+
+
 @pytest.fixture
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list of the row counts of packed shards, filled during the test."""
@@ -226,11 +231,11 @@ def test_packed_and_unpacked_shards_return_equal_values_and_dtypes(
     count: int, packed: list[int]
 ) -> None:
     of, chunk, columns = shards(count), shuffled(count), tuple(batch(0))
-    packing_ = Packing(columns)
+    gather = gatherer(columns)
     for start in range(0, len(chunk), 2048):
         part = located(of, BOUNDS, chunk[start : start + 2048])
         expected = gather_columns([part], columns)
-        found = gather_columns([part], columns, packing=packing_)
+        found = gather([part])
         assert list(found) == list(expected)
         for name in columns:
             assert isinstance(found[name], np.ndarray)
@@ -263,8 +268,7 @@ def test_matrices_contain_the_packed_columns(
         for k in range(count)
     ]
     chunk = shuffled(count)
-    part, packing = located(of, BOUNDS, chunk), Packing(names, outputs)
-    found: Any = gather_columns([part], names, packing=packing)
+    found: Any = gatherer(names, outputs)([located(of, BOUNDS, chunk)])
     assert packed == [ROWS] * count
     for output in outputs:
         if isinstance(output, str):
@@ -284,7 +288,7 @@ def test_shard_is_packed_once_enough_rows_are_read_out_of_order(
     columns, samples = tuple(batch(0)), shuffled(1)
     chunks = (range(5, 2 * ROWS - 5), samples[: ROWS // 8], samples[: ROWS // 8 + 1])
     for chunk, expected in zip(chunks, ([], [], [ROWS]), strict=True):
-        gather_columns([located(shards(2), BOUNDS, chunk)], columns, packing=Packing(columns))
+        gatherer(columns)([located(shards(2), BOUNDS, chunk)])
         assert packed == expected
 
 
@@ -299,9 +303,21 @@ def test_unsuitable_columns_are_not_packed(
     shard = MemoryShard({**batch(0), "other": values})
     columns = tuple(shard.batch)
     part = located([shard], BOUNDS, np.arange(ROWS)[::-1].copy())
-    found = gather_columns([part], columns, packing=Packing(columns))
+    found = gatherer(columns)([part])
     assert found["n"].tolist() == list(range(ROWS))[::-1]  # type: ignore[union-attr]
     assert packed == []
+
+
+def test_shards_packed_with_different_dtypes_are_gathered_by_column(packed: list[int]) -> None:
+    wide = {name: values.astype("i8") for name, values in batch(ROWS).items() if name != "day"}
+    first = {name: values for name, values in batch(0).items() if name != "day"}
+    of, chunk = [MemoryShard(first), MemoryShard(wide)], shuffled(2)
+    gather = gatherer(tuple(first))
+    for _ in range(2):
+        found = gather([located(of, BOUNDS, chunk)])
+        assert found["n"].tolist() == chunk.tolist()  # type: ignore[union-attr]
+        assert as_arrow(found["half"]).to_pylist() == chunk.astype(np.float16).tolist()
+    assert packed == [ROWS, ROWS]
 
 
 #: Orders in which matrices are read.
