@@ -21,7 +21,7 @@ from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order import Chunk
-from mdstorm_backend.order.plan import RowsOnDemand
+from mdstorm_backend.order.chunk import RowsOnDemand
 from mdstorm_backend.read import SampleSource, Shard
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.sample_source import Numbers

@@ -20,7 +20,7 @@ from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import damaged, lanes_of, number, read_state, state_mapping
 from mdstorm_backend.order import Chunk, ExactOrder, Position, World
-from mdstorm_backend.order.plan import RowsOnDemand, numbers_of
+from mdstorm_backend.order.chunk import RowsOnDemand, numbers_of
 from mdstorm_backend.read import SampleSource
 
 _Numbers = npt.NDArray[np.int64]

@@ -11,10 +11,11 @@ rank can work out where the whole world is.
 
 from __future__ import annotations
 
+from mdstorm_backend.order.chunk import Chunk
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.order.exact_plan import ExactPlan
 from mdstorm_backend.order.lanes import ceil_div
-from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
+from mdstorm_backend.order.plan import Plan, Position, Samples
 from mdstorm_backend.order.row_plan import ROWS_UNKNOWN, RowPlan
 from mdstorm_backend.order.world import World, find_world, given_world
 

@@ -2,8 +2,8 @@
 
 Each rank reads a contiguous lane of the stored order, for any seed: see
 `mdstorm_backend.order.lanes`. Within a lane, shards can be shuffled, and rows can be shuffled
-within windows of whole shards. Both are shuffled differently in each epoch. A `ShardWindow` is a
-few consecutive shards that can be kept open together; one `Permutation` shuffles all of its rows.
+within windows of whole shards: see `mdstorm_backend.order.chunk`. Both are shuffled differently in
+each epoch.
 
 Users pass an `ExactOrder` to readers. `ExactPlan` calls `chunks` to read a rank's lane.
 """
@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.checks import check_integer, make_integers_plain, suggests_fields
 from mdstorm_backend.errors import NoDataAvailableError
+from mdstorm_backend.order.chunk import Chunk, Permutation, RowsOnDemand, ShardWindow
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
-from mdstorm_backend.order.plan import Chunk, Position, RowsOnDemand, ShardRows, short_type
+from mdstorm_backend.order.plan import Position
 from mdstorm_backend.order.world import World
 
 #: The default seed. All ranks must have the same seed, or a state taken on one rank would lose and
@@ -30,11 +30,6 @@ from mdstorm_backend.order.world import World
 DEFAULT_SEED = 9176
 
 _SHARDS, _ROWS = 0, 1
-
-#: A permutation of up to this many numbers is drawn as a whole, in a millisecond or two.
-FEW_NUMBERS = 1 << 17
-#: Rounds of the Feistel network, each of which replaces both coordinates of a number.
-_ROUNDS = 3
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -281,129 +276,3 @@ class ExactOrder:
     def _seed(self, *stream: int) -> tuple[int, ...]:
         assert self.seed, "resolved() has not been called"
         return (self.seed, *stream)
-
-
-@dataclass(frozen=True, eq=False)
-class ShardWindow:
-    """Consecutive parts of shards whose rows are permuted together.
-
-    Attributes
-    ----------
-    begin : int
-        Number of rows in the lane before the window.
-    shards : numpy.ndarray
-        int64, number of each part's shard.
-    firsts : numpy.ndarray
-        int64, number of the first sample in that shard.
-    starts, sizes : numpy.ndarray
-        int64, number of each part's first sample, and number of samples in it.
-    seed : tuple of int
-        Seeds the permutation.
-    """
-
-    begin: int
-    shards: _Numbers
-    firsts: _Numbers
-    starts: _Numbers
-    sizes: _Numbers
-    seed: tuple[int, ...]
-
-    @cached_property
-    def _ends(self) -> _Numbers:
-        return np.cumsum(self.sizes)
-
-    def __len__(self) -> int:
-        return int(self._ends[-1])
-
-    def rows(self, part: range) -> ShardRows:
-        """Return the samples at the given positions in the permuted window."""
-        rows = self._permutation.numbers(part)
-        owners = self._owners(rows)
-        return ShardRows(self.shards, self.firsts, owners, rows - self._offsets[owners])
-
-    def holds(self, sample: int) -> bool:
-        """Whether a sample is in the window."""
-        return bool(((self.starts <= sample) & (sample < self.starts + self.sizes)).any())
-
-    @cached_property
-    def _offsets(self) -> _Numbers:
-        """For each part, a row's number in the window minus its number in the shard."""
-        return self._ends - self.sizes + self.firsts - self.starts
-
-    @cached_property
-    def _permutation(self) -> Permutation:
-        return Permutation(len(self), np.random.default_rng(self.seed))
-
-    def _owners(self, rows: _Numbers) -> npt.NDArray[np.integer[Any]]:
-        """Return the number of the part that each row belongs to."""
-        shift, owners_of = self._coarse
-        if not shift:
-            return owners_of.take(rows, mode="clip")
-        owners = owners_of.take(rows >> shift, mode="clip")
-        while (beyond := rows >= self._ends.take(owners, mode="clip")).any():
-            owners += beyond
-        return owners
-
-    @cached_property
-    def _coarse(self) -> tuple[int, npt.NDArray[np.integer[Any]]]:
-        """A coarse index: a shift, and the parts that contain every 2^shift-th row."""
-        most = max(FEW_NUMBERS, 4 * len(self.shards))
-        shift = max((len(self) - 1).bit_length() - most.bit_length() + 1, 0)
-        every = np.arange(0, len(self), 1 << shift)
-        owners = np.searchsorted(self._ends, every, side="right")
-        return shift, owners.astype(short_type(len(self.shards)))
-
-
-class Permutation:
-    """A permutation of the numbers below `size`, any part of which can be computed on its own.
-
-    Small permutations are drawn as a whole. In large ones, the numbers are the cells of a grid with
-    about as many rows as columns, and go through a Feistel network: each row of the grid is rotated
-    by a random distance from a table, then each column, and so on. Six such steps are hard to tell
-    apart from a randomly drawn permutation (Patarin, "Security of random Feistel schemes with 5 or
-    more rounds", 2004). A table is as long as a side of the grid and stays in the processor's
-    cache, so this takes at most half as long as drawing.
-
-    Parameters
-    ----------
-    size : int
-        Number of numbers to permute.
-    generator : numpy.random.Generator
-        Draws the permutation, or the tables.
-    """
-
-    def __init__(self, size: int, generator: np.random.Generator) -> None:
-        self._size = size
-        self._drawn = generator.permutation(size) if size <= FEW_NUMBERS else None
-        if self._drawn is not None:
-            return
-        self._bits = (size.bit_length() + 1) // 2
-        columns, rows = 1 << self._bits, -(-size >> self._bits)
-        self._steps = [
-            (generator.integers(columns, size=rows), generator.integers(rows, size=columns))
-            for _ in range(_ROUNDS)
-        ]
-        #: Table that wraps rows rotated past the end, faster than comparing and subtracting.
-        self._wrapped = np.tile(np.arange(rows), 2)
-
-    def numbers(self, part: range) -> _Numbers:
-        """Return the permuted numbers at the given positions, as int64; do not modify them."""
-        if self._drawn is not None:
-            return self._drawn[part.start : part.stop]
-        numbers = self._permuted(np.arange(part.start, part.stop))
-        # The last row of the grid may be partly empty. A number that lands there is permuted again.
-        while len(outside := np.flatnonzero(numbers >= self._size)):
-            numbers[outside] = self._permuted(numbers[outside])
-        return numbers
-
-    def _permuted(self, cells: _Numbers) -> _Numbers:
-        last_column = (1 << self._bits) - 1
-        row, column = cells >> self._bits, cells & last_column
-        for of_rows, of_columns in self._steps:
-            column += of_rows.take(row, mode="clip")
-            column &= last_column
-            row += of_columns.take(column, mode="clip")
-            row = self._wrapped.take(row, mode="clip")
-        row <<= self._bits
-        row |= column
-        return row

@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import NoDataAvailableError
+from mdstorm_backend.order.chunk import Chunk
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, ceil_div
-from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
+from mdstorm_backend.order.plan import Plan, Position, Samples
 
 _Numbers = npt.NDArray[np.int64]
 

@@ -1,12 +1,10 @@
-"""`Plan`: a rank's batches; `Position`: a position in a pass; `Chunk`: samples in reading order.
+"""`Plan`: a rank's batches; `Position`: a position in a pass.
 
 A plan begins at a `Position` and lists one rank's batches from there on: which samples they have,
 and where they are cut. `Plan.position` computes the position after any batch, which is the content
 of a state. It is the same on all ranks, so a different number of ranks can resume from it.
 
-A plan yields chunks, which readers cut into batches. A `Chunk` is a range of sample numbers, if
-rows are read in stored order; an array of numbers; or `RowsOnDemand`, whose order is computed when
-a block is filled.
+A plan yields chunks of samples, which readers cut into batches.
 
 `ExactPlan` and `ElasticPlan` number the samples across all ranks. A `RowPlan` counts
 one rank's rows if samples cannot be numbered. For any order, loaders use only this interface.
@@ -15,14 +13,11 @@ one rank's rows if samples cannot be numbered. For any order, loaders use only t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from mdstorm_backend.base import cached_property
+from mdstorm_backend.order.chunk import Chunk
 from mdstorm_backend.order.lanes import Lanes
 
 
@@ -268,101 +263,3 @@ class Plan(ABC):
     def prepare(self) -> None:
         """Start computing the next epoch in the background, if that takes a long time."""
         return
-
-
-@dataclass(frozen=True)
-class ShardRows:
-    """The shard and row of each sample in a selection, in any order.
-
-    Attributes
-    ----------
-    shards : numpy.ndarray
-        int64, numbers of the shards that hold the samples.
-    firsts : numpy.ndarray
-        int64, number of each shard's first sample.
-    owners : numpy.ndarray
-        For each sample, the position of its shard in `shards`. A short unsigned type is used if
-        possible, because NumPy's stable sort is then a radix sort.
-    rows : numpy.ndarray
-        int64, for each sample, its row within the shard.
-    """
-
-    shards: npt.NDArray[np.int64]
-    firsts: npt.NDArray[np.int64]
-    owners: npt.NDArray[np.integer[Any]]
-    rows: npt.NDArray[np.int64]
-
-    def __getitem__(self, chosen: slice) -> ShardRows:
-        return replace(self, owners=self.owners[chosen], rows=self.rows[chosen])
-
-    @property
-    def numbers(self) -> npt.NDArray[np.int64]:
-        """The sample numbers in the dataset, int64."""
-        found: npt.NDArray[np.int64] = self.firsts[self.owners] + self.rows
-        return found
-
-    @cached_property
-    def is_sorted(self) -> bool:
-        """Whether samples are grouped by shard."""
-        return bool((self.owners[1:] >= self.owners[:-1]).all())
-
-    @cached_property
-    def places(self) -> npt.NDArray[np.int64]:
-        """Indices that stably sort the samples by shard."""
-        return np.argsort(self.owners, kind="stable")
-
-    @cached_property
-    def groups(self) -> list[tuple[int, int, int]]:
-        """Each owner of samples, with their range (start, stop) when sorted by shard."""
-        if len(self.shards) == 1 and len(self.rows):
-            return [(0, 0, len(self.rows))]
-        counts = np.bincount(self.owners, minlength=1)
-        present = np.flatnonzero(counts)
-        ends = np.cumsum(counts[present])
-        spans = (present.tolist(), (ends - counts[present]).tolist(), ends.tolist())
-        return list(zip(*spans, strict=True))
-
-
-def short_type(count: int) -> np.dtype[Any]:
-    """Return the dtype in which a stable sort of numbers below `count` is fastest."""
-    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
-
-
-@dataclass(frozen=True)
-class RowsOnDemand:
-    """Samples whose order is computed when they are read.
-
-    Attributes
-    ----------
-    find : callable
-        Returns the shards and rows of the samples at given positions.
-    holds : callable
-        Returns whether a sample is at any position, without computing the order.
-    part : range
-        The positions of these samples.
-    """
-
-    find: Callable[[range], ShardRows]
-    holds: Callable[[int], bool]
-    part: range
-
-    def __len__(self) -> int:
-        return len(self.part)
-
-    def __getitem__(self, chosen: slice) -> RowsOnDemand:
-        return RowsOnDemand(self.find, self.holds, self.part[chosen])
-
-    def found(self) -> ShardRows:
-        """Return the shards and rows of the samples."""
-        return self.find(self.part)
-
-
-#: Samples in reading order, by number or as rows in shards. A range is read at memory speed.
-Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand
-
-
-def numbers_of(chunk: Chunk) -> npt.NDArray[np.int64]:
-    """Return the numbers of samples, int64."""
-    if isinstance(chunk, RowsOnDemand):
-        return chunk.found().numbers
-    return np.arange(chunk.start, chunk.stop) if isinstance(chunk, range) else chunk

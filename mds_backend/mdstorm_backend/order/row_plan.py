@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.order.chunk import Chunk
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import ceil_div
-from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
+from mdstorm_backend.order.plan import Plan, Position, Samples
 
 #: More rows than any epoch has; used to combine an epoch and a number of rows into an offset.
 _MOST_ROWS = 1 << 40

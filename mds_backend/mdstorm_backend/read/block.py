@@ -15,7 +15,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format import Batch, slice_batch
-from mdstorm_backend.order.plan import Chunk, RowsOnDemand, ShardRows, short_type
+from mdstorm_backend.order.chunk import Chunk, RowsOnDemand, ShardRows, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 

@@ -17,7 +17,7 @@ from mdstorm_backend.base.threads import WorkAhead, next_priority
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.order import Chunk, Samples
-from mdstorm_backend.order.plan import RowsOnDemand
+from mdstorm_backend.order.chunk import RowsOnDemand
 from mdstorm_backend.read.block import Block, Located, Opened, Transform, check_kept
 from mdstorm_backend.read.damage import Damage, OnCorrupt, leave_out_rows
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.format import Batch, Column, Schema
-from mdstorm_backend.order.plan import ShardRows
+from mdstorm_backend.order.chunk import ShardRows
 from mdstorm_backend.read.block import FEW_SHARDS, Located, Selection
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.matrices import Matrix, Strip, matrices_of, record_view, strips_of

@@ -21,10 +21,10 @@ from mdstorm_backend.errors import (
     NoDataAvailableError,
     StateMismatchError,
 )
-from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, ExactPlan, Position, RowPlan, exact
-from mdstorm_backend.order.exact import Permutation
+from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, ExactPlan, Position, RowPlan
+from mdstorm_backend.order import chunk as chunk_module
+from mdstorm_backend.order.chunk import Permutation, RowsOnDemand
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, stride
-from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read.block import Located
 
 #: Makes a test compute permutations of any size in parts, like large permutations.
@@ -111,7 +111,7 @@ def test_rank_slices_skip_shards_without_rows_of_the_rank() -> None:
 
 @pytest.fixture
 def none_is_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exact, "FEW_NUMBERS", 0)
+    monkeypatch.setattr(chunk_module, "FEW_NUMBERS", 0)
 
 
 @IN_PARTS

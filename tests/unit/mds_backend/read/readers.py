@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend.format.values.batch import Batch, as_arrow
+from mdstorm_backend.order.chunk import Chunk
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.exact_plan import ExactPlan
-from mdstorm_backend.order.plan import Chunk, Position, Samples
+from mdstorm_backend.order.plan import Position, Samples
 from mdstorm_backend.order.row_plan import RowPlan
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.read.block import Block

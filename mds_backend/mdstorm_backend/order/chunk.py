@@ -1,0 +1,248 @@
+"""`Chunk`: samples in reading order.
+
+A chunk is a range of sample numbers, if rows are read in stored order; an array of numbers; or
+`RowsOnDemand`, whose order is computed when a block is filled. Those are rows of a `ShardWindow`: a
+few consecutive shards that can be kept open together, whose rows one `Permutation` shuffles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base import cached_property
+
+#: A permutation of up to this many numbers is drawn as a whole, in a millisecond or two.
+FEW_NUMBERS = 1 << 17
+#: Rounds of the Feistel network, each of which replaces both coordinates of a number.
+_ROUNDS = 3
+
+_Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ShardRows:
+    """The shard and row of each sample in a selection, in any order.
+
+    Attributes
+    ----------
+    shards : numpy.ndarray
+        int64, numbers of the shards that hold the samples.
+    firsts : numpy.ndarray
+        int64, number of each shard's first sample.
+    owners : numpy.ndarray
+        For each sample, the position of its shard in `shards`. A short unsigned type is used if
+        possible, because NumPy's stable sort is then a radix sort.
+    rows : numpy.ndarray
+        int64, for each sample, its row within the shard.
+    """
+
+    shards: npt.NDArray[np.int64]
+    firsts: npt.NDArray[np.int64]
+    owners: npt.NDArray[np.integer[Any]]
+    rows: npt.NDArray[np.int64]
+
+    def __getitem__(self, chosen: slice) -> ShardRows:
+        return replace(self, owners=self.owners[chosen], rows=self.rows[chosen])
+
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The sample numbers in the dataset, int64."""
+        found: npt.NDArray[np.int64] = self.firsts[self.owners] + self.rows
+        return found
+
+    @cached_property
+    def is_sorted(self) -> bool:
+        """Whether samples are grouped by shard."""
+        return bool((self.owners[1:] >= self.owners[:-1]).all())
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.int64]:
+        """Indices that stably sort the samples by shard."""
+        return np.argsort(self.owners, kind="stable")
+
+    @cached_property
+    def groups(self) -> list[tuple[int, int, int]]:
+        """Each owner of samples, with their range (start, stop) when sorted by shard."""
+        if len(self.shards) == 1 and len(self.rows):
+            return [(0, 0, len(self.rows))]
+        counts = np.bincount(self.owners, minlength=1)
+        present = np.flatnonzero(counts)
+        ends = np.cumsum(counts[present])
+        spans = (present.tolist(), (ends - counts[present]).tolist(), ends.tolist())
+        return list(zip(*spans, strict=True))
+
+
+def short_type(count: int) -> np.dtype[Any]:
+    """Return the dtype in which a stable sort of numbers below `count` is fastest."""
+    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class ShardWindow:
+    """Consecutive parts of shards whose rows are permuted together.
+
+    Attributes
+    ----------
+    begin : int
+        Number of rows in the lane before the window.
+    shards : numpy.ndarray
+        int64, number of each part's shard.
+    firsts : numpy.ndarray
+        int64, number of the first sample in that shard.
+    starts, sizes : numpy.ndarray
+        int64, number of each part's first sample, and number of samples in it.
+    seed : tuple of int
+        Seeds the permutation.
+    """
+
+    begin: int
+    shards: _Numbers
+    firsts: _Numbers
+    starts: _Numbers
+    sizes: _Numbers
+    seed: tuple[int, ...]
+
+    @cached_property
+    def _ends(self) -> _Numbers:
+        return np.cumsum(self.sizes)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def rows(self, part: range) -> ShardRows:
+        """Return the samples at the given positions in the permuted window."""
+        rows = self._permutation.numbers(part)
+        owners = self._owners(rows)
+        return ShardRows(self.shards, self.firsts, owners, rows - self._offsets[owners])
+
+    def holds(self, sample: int) -> bool:
+        """Whether a sample is in the window."""
+        return bool(((self.starts <= sample) & (sample < self.starts + self.sizes)).any())
+
+    @cached_property
+    def _offsets(self) -> _Numbers:
+        """For each part, a row's number in the window minus its number in the shard."""
+        return self._ends - self.sizes + self.firsts - self.starts
+
+    @cached_property
+    def _permutation(self) -> Permutation:
+        return Permutation(len(self), np.random.default_rng(self.seed))
+
+    def _owners(self, rows: _Numbers) -> npt.NDArray[np.integer[Any]]:
+        """Return the number of the part that each row belongs to."""
+        shift, owners_of = self._coarse
+        if not shift:
+            return owners_of.take(rows, mode="clip")
+        owners = owners_of.take(rows >> shift, mode="clip")
+        while (beyond := rows >= self._ends.take(owners, mode="clip")).any():
+            owners += beyond
+        return owners
+
+    @cached_property
+    def _coarse(self) -> tuple[int, npt.NDArray[np.integer[Any]]]:
+        """A coarse index: a shift, and the parts that contain every 2^shift-th row."""
+        most = max(FEW_NUMBERS, 4 * len(self.shards))
+        shift = max((len(self) - 1).bit_length() - most.bit_length() + 1, 0)
+        every = np.arange(0, len(self), 1 << shift)
+        owners = np.searchsorted(self._ends, every, side="right")
+        return shift, owners.astype(short_type(len(self.shards)))
+
+
+class Permutation:
+    """A permutation of the numbers below `size`, any part of which can be computed on its own.
+
+    Small permutations are drawn as a whole. In large ones, the numbers are the cells of a grid with
+    about as many rows as columns, and go through a Feistel network: each row of the grid is rotated
+    by a random distance from a table, then each column, and so on. Six such steps are hard to tell
+    apart from a randomly drawn permutation (Patarin, "Security of random Feistel schemes with 5 or
+    more rounds", 2004). A table is as long as a side of the grid and stays in the processor's
+    cache, so this takes at most half as long as drawing.
+
+    Parameters
+    ----------
+    size : int
+        Number of numbers to permute.
+    generator : numpy.random.Generator
+        Draws the permutation, or the tables.
+    """
+
+    def __init__(self, size: int, generator: np.random.Generator) -> None:
+        self._size = size
+        self._drawn = generator.permutation(size) if size <= FEW_NUMBERS else None
+        if self._drawn is not None:
+            return
+        self._bits = (size.bit_length() + 1) // 2
+        columns, rows = 1 << self._bits, -(-size >> self._bits)
+        self._steps = [
+            (generator.integers(columns, size=rows), generator.integers(rows, size=columns))
+            for _ in range(_ROUNDS)
+        ]
+        #: Table that wraps rows rotated past the end, faster than comparing and subtracting.
+        self._wrapped = np.tile(np.arange(rows), 2)
+
+    def numbers(self, part: range) -> _Numbers:
+        """Return the permuted numbers at the given positions, as int64; do not modify them."""
+        if self._drawn is not None:
+            return self._drawn[part.start : part.stop]
+        numbers = self._permuted(np.arange(part.start, part.stop))
+        # The last row of the grid may be partly empty. A number that lands there is permuted again.
+        while len(outside := np.flatnonzero(numbers >= self._size)):
+            numbers[outside] = self._permuted(numbers[outside])
+        return numbers
+
+    def _permuted(self, cells: _Numbers) -> _Numbers:
+        last_column = (1 << self._bits) - 1
+        row, column = cells >> self._bits, cells & last_column
+        for of_rows, of_columns in self._steps:
+            column += of_rows.take(row, mode="clip")
+            column &= last_column
+            row += of_columns.take(column, mode="clip")
+            row = self._wrapped.take(row, mode="clip")
+        row <<= self._bits
+        row |= column
+        return row
+
+
+@dataclass(frozen=True)
+class RowsOnDemand:
+    """Samples whose order is computed when they are read.
+
+    Attributes
+    ----------
+    find : callable
+        Returns the shards and rows of the samples at given positions.
+    holds : callable
+        Returns whether a sample is at any position, without computing the order.
+    part : range
+        The positions of these samples.
+    """
+
+    find: Callable[[range], ShardRows]
+    holds: Callable[[int], bool]
+    part: range
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+    def __getitem__(self, chosen: slice) -> RowsOnDemand:
+        return RowsOnDemand(self.find, self.holds, self.part[chosen])
+
+    def found(self) -> ShardRows:
+        """Return the shards and rows of the samples."""
+        return self.find(self.part)
+
+
+#: Samples in reading order, by number or as rows in shards. A range is read at memory speed.
+Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand
+
+
+def numbers_of(chunk: Chunk) -> npt.NDArray[np.int64]:
+    """Return the numbers of samples, int64."""
+    if isinstance(chunk, RowsOnDemand):
+        return chunk.found().numbers
+    return np.arange(chunk.start, chunk.stop) if isinstance(chunk, range) else chunk
