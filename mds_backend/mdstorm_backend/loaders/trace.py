@@ -283,6 +283,6 @@ def _places(chunks: Iterator[Chunk], sample: int, most: int) -> Iterator[int]:
         if begin >= most:
             return
         # Most chunks do not have the sample, and show it without computing their order.
-        if chunk.holds(sample) if isinstance(chunk, RowsOnDemand) else sample in chunk:
+        if sample in (chunk.window if isinstance(chunk, RowsOnDemand) else chunk):
             yield from (begin + np.flatnonzero(numbers_of(chunk) == sample)).tolist()
         begin += len(chunk)

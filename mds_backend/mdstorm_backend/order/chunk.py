@@ -7,7 +7,6 @@ few consecutive shards that can be kept open together, whose rows one `Permutati
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -120,8 +119,8 @@ class ShardWindow:
         owners = self._owners(rows)
         return ShardRows(self.shards, self.firsts, owners, rows - self._offsets[owners])
 
-    def holds(self, sample: int) -> bool:
-        """Whether a sample is in the window."""
+    def __contains__(self, sample: int) -> bool:
+        """Whether a sample is in the window, without computing the order."""
         return bool(((self.starts <= sample) & (sample < self.starts + self.sizes)).any())
 
     @cached_property
@@ -210,31 +209,28 @@ class Permutation:
 
 @dataclass(frozen=True)
 class RowsOnDemand:
-    """Samples whose order is computed when they are read.
+    """Samples of a window, whose order is computed when they are read.
 
     Attributes
     ----------
-    find : callable
-        Returns the shards and rows of the samples at given positions.
-    holds : callable
-        Returns whether a sample is at any position, without computing the order.
+    window : ShardWindow
+        The window that holds the samples.
     part : range
-        The positions of these samples.
+        Their positions in the permuted window.
     """
 
-    find: Callable[[range], ShardRows]
-    holds: Callable[[int], bool]
+    window: ShardWindow
     part: range
 
     def __len__(self) -> int:
         return len(self.part)
 
     def __getitem__(self, chosen: slice) -> RowsOnDemand:
-        return RowsOnDemand(self.find, self.holds, self.part[chosen])
+        return RowsOnDemand(self.window, self.part[chosen])
 
     def found(self) -> ShardRows:
         """Return the shards and rows of the samples."""
-        return self.find(self.part)
+        return self.window.rows(self.part)
 
 
 #: Samples in reading order, by number or as rows in shards. A range is read at memory speed.

@@ -246,7 +246,7 @@ class ExactOrder:
             part = range(low, min(high, len(window)))
             start = int(window.starts[0])
             if self.shuffles:
-                yield RowsOnDemand(window.rows, window.holds, part)
+                yield RowsOnDemand(window, part)
             else:
                 yield range(start + part.start, start + part.stop)
 
