@@ -59,6 +59,15 @@ def test_rows_in_large_windows_are_within_their_shards() -> None:
     assert (found.rows < sizes[found.shards[found.owners]]).all()
 
 
+def test_window_contains_exactly_the_rows_that_it_permutes() -> None:
+    bounds = np.array([0, 5, 6, 10, 30])
+    order = ExactOrder(seed=1, shuffle_shards=True, window=8)
+    for chunk in order.chunks(bounds, range(3, 25), 0, range(22)):
+        assert isinstance(chunk, RowsOnDemand)
+        contained = [sample for sample in range(30) if sample in chunk.window]
+        assert contained == sorted(chunk.found().numbers.tolist())
+
+
 def test_shards_in_a_share_have_a_different_order_in_each_epoch() -> None:
     order = ExactOrder(seed=1, shuffle_shards=True, rank=1, world_size=2)
     orders = {tuple(pieces(order, [5] * 20, epoch)) for epoch in range(5)}
