@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from mdstorm_migrate.base.document import DATABRICKS_HEADER, SourceError
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.module import parse_python
-from mdstorm_migrate.python.scopes import Analysis, analyse
+from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of
+from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.run.outcome import FileOutcome
 from mdstorm_migrate.sources import find_source
@@ -22,6 +22,10 @@ _IMPORT = re.compile(
     rb'(?:^(?:# MAGIC )?|"|\\n)[ \t]*(?:from[ \t]+([A-Za-z_]\w*)[\w.]*[ \t]+import\b'
     rb"|import[ \t]+(" + _NAME + rb"(?:[ \t]*,[ \t]*" + _NAME + rb")*))",
     re.MULTILINE,
+)
+#: Imports of a module that is given by its name, also in the strings of a notebook.
+_BY_NAME = re.compile(
+    rb"\b(?:__import__|import_module|importorskip)\(\s*" + rb"""\\?["']([A-Za-z_]\w*)"""
 )
 #: Code that uses pandas without importing it.
 _USES_PANDAS = re.compile(rb"\b(?:TransformSpec|toPandas|pandas_udf|\w+InPandas)\b")
@@ -91,8 +95,8 @@ def use_of(path: Path, data: bytes) -> CodeUse:
         imports |= {"pandas"}
     is_through = b"horovod.spark" in data and _HOROVOD.search(data) is not None
     moved = NEW_ROOT in imports
-    scopes = _scopes(path, data) if moved or OLD_ROOT in imports else []
-    keeps = OLD_ROOT in imports and (scopes is None or any(map(_imports_petastorm, scopes)))
+    modules = _modules(path, data) if moved or OLD_ROOT in imports else []
+    keeps = OLD_ROOT in imports and (modules is None or any(map(_imports_petastorm, modules)))
     is_used = moved or keeps or b".make_t" in data
     is_kept = keeps or (is_through and not is_in_project(path, "horovod"))
     is_marked = any(one in data for one in _ON_DATABRICKS)
@@ -102,13 +106,14 @@ def use_of(path: Path, data: bytes) -> CodeUse:
         keeps=(str(path),) if is_kept else (),
         on_databricks=is_marked or data.startswith(DATABRICKS_HEADER),
         builds_session=b"SparkSession.builder" in data,
-        is_given_session=any(map(_is_given_session, scopes or ())),
+        is_given_session=any(map(_is_given_session, modules or ())),
     )
 
 
 def use_after(one: FileOutcome) -> CodeUse:
     """Return the imports and uses in a file after its migration."""
-    return use_of(one.path, one.outcome.after or one.outcome.before)
+    use = use_of(one.path, one.outcome.after or one.outcome.before)
+    return replace(use, keeps=(str(one.path),)) if one.outcome.names_need_review else use
 
 
 def imports_streaming(one: FileOutcome) -> bool:
@@ -116,9 +121,11 @@ def imports_streaming(one: FileOutcome) -> bool:
     data = one.outcome.after or one.outcome.before
     if "streaming" not in _imports(data):
         return False
-    scopes = _scopes(one.path, data)
-    modules = (str(found.imported_module) for each in scopes or () for found in each.bindings)
-    return scopes is None or any(name.partition(".")[0] == "streaming" for name in modules)
+    modules = _modules(one.path, data)
+    bindings = (found for each in modules or () for found in each.scopes.bindings)
+    return modules is None or any(
+        found.imported_module.partition(".")[0] == "streaming" for found in bindings
+    )
 
 
 def read_use(path: Path) -> tuple[Path, CodeUse] | None:
@@ -130,6 +137,7 @@ def read_use(path: Path) -> tuple[Path, CodeUse] | None:
 
 
 def _imports(data: bytes) -> Iterator[str]:
+    yield from (match[1].decode() for match in _BY_NAME.finditer(data))
     for match in _IMPORT.finditer(data):
         if match[1] is not None:
             yield match[1].decode()
@@ -138,25 +146,29 @@ def _imports(data: bytes) -> Iterator[str]:
             yield one.split()[0].partition(b".")[0].decode()
 
 
-def _scopes(path: Path, data: bytes) -> list[Analysis] | None:
-    """Return the scopes of a file, or None if the file cannot be parsed as a whole."""
+def _modules(path: Path, data: bytes) -> list[PythonModule] | None:
+    """Return the Python documents of a file, or None if the file cannot be parsed as a whole."""
     source = find_source(path, data)
     try:
         file = source.read(data, path) if source is not None else None
         if file is None or any(cell.imports for cell in file.broken):
             return None
-        code = (one.code for one in file.documents if one.kind == "python")
-        return [analyse(parse_python(one)) for one in code]
+        code = (one for one in file.documents if one.kind == "python")
+        return [PythonModule(one, parse_python(one.code)) for one in code]
     except (SourceError, RecursionError):
         return None
 
 
-def _imports_petastorm(scopes: Analysis) -> bool:
-    """Whether Petastorm is imported in code, rather than only in a string."""
-    return any(is_petastorm(one.imported_module) for one in scopes.bindings)
+def _imports_petastorm(module: PythonModule) -> bool:
+    """Whether code imports Petastorm, also by its name, rather than only mentioning it."""
+    named = (one for one in module.scopes.strings if is_petastorm(str(one.value)))
+    return any(is_petastorm(one.imported_module) for one in module.scopes.bindings) or any(
+        function_of(module, call_with_first(module, one)) in IMPORTING for one in named
+    )
 
 
-def _is_given_session(scopes: Analysis) -> bool:
+def _is_given_session(module: PythonModule) -> bool:
+    scopes = module.scopes
     return "*" not in scopes.module.bindings and any(
         one.scope.home("spark") is None for one in scopes.references.get("spark", ())
     )

@@ -182,9 +182,11 @@ def _migrate_document(
     reported = [*results.findings, *findings]
     edits = review.with_review(edits, reported, around, module is not None)
     applied, pending = _choose(edits, suppressions, settings)
-    results.names_need_review |= review.names_need_review(edits, pending)
+    is_name_left = any(one.rule == _NAMING and one.holds for one in findings)
+    results.names_need_review |= is_name_left or review.names_need_review(edits, pending)
     if module is not None:
-        results.naming = results.naming or _naming_of(module, edits, findings)
+        is_named = is_name_left or any(edit.group == NAMES for edit in edits)
+        results.naming = results.naming or _naming_of(module, is_named)
     todos = review.todos_of(document, module, [*findings, *pending], settings.todo)
     results.edits += [document.in_file(edit, file.lines) for edit in applied]
     results.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
@@ -203,15 +205,12 @@ _REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 _NAMING = "PM103"
 
 
-def _naming_of(module: PythonModule, edits: Iterable[Edit], findings: Iterable[Finding]) -> Naming:
+def _naming_of(module: PythonModule, names: bool) -> Naming:
     """Return what a document does with module names in strings: import, replace parts, or nothing.
 
     ``mock.patch("petastorm.make_reader")`` refers to the library that the code under test calls, so
     such a file and the files that it affects are migrated together or not at all.
     """
-    names = any(edit.group == NAMES for edit in edits) or any(
-        one.rule == _NAMING and one.holds for one in findings
-    )
     if _replaces(module) or (names and _BY_NAME.search(module.text) is not None):
         return "patches"
     return "imports" if names else ""

@@ -116,7 +116,7 @@ class Outcome:
     stays : str or None
         What in the file still needs Petastorm.
     names_need_review : bool
-        Whether strings in the file that name modules need review.
+        Whether strings in the file still name Petastorm's modules, for a person to review.
     naming : Naming
         What strings in the file that name modules do.
     """
@@ -169,9 +169,10 @@ class FileOutcome:
 
     @property
     def keeps_petastorm(self) -> bool:
-        """Whether the file still imports Petastorm."""
+        """Whether the file still imports Petastorm, or names its modules in strings."""
         left = (found for found in self.outcome.findings if not found.is_open_todo)
-        return any((found.rule, found.cls) in _KEEPING for found in left)
+        is_kept = any((found.rule, found.cls) in _KEEPING for found in left)
+        return is_kept or self.outcome.names_need_review
 
     @property
     def has_results(self) -> bool:

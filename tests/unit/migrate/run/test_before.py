@@ -399,6 +399,32 @@ def test_whole_petastorm_table_for_poetry_is_removed(tmp_path: Path) -> None:
     assert after(tmp_path, "pyproject.toml") == rest.format("")
 
 
+#: Code that imports modules by their names, given in the call or in a table.
+_BY_NAME = "import importlib\nspark = importlib.import_module('{}')\n"
+_TABLE = "KINDS = {'tf': 'petastorm.tf_utils'}\ndef load(kind): return import_module(KINDS[kind])\n"
+
+
+@each(
+    (_BY_NAME.format("petastorm.pytorch"), "mdstorm[torch]\n"),
+    (_BY_NAME.format("petastorm.workers_pool"), "petastorm\n"),
+    (f"{_BY_NAME.format('petastorm.spark')}# mdstorm: ignore\n", "mdstorm[spark]\n"),
+    (f"{_BY_NAME.format('petastorm.spark')[:-1]}  # mdstorm: ignore\n", "petastorm\n"),
+    (f"{_TABLE}{CODE}", "petastorm\n"),
+    ("import pytest\npetastorm = pytest.importorskip('petastorm')\n", "mdstorm\n"),
+)
+def test_requirements_count_modules_that_code_imports_by_name(
+    code: str, required: str, tmp_path: Path
+) -> None:
+    write(tmp_path, a_py=code, requirements_txt="petastorm\n")
+    assert after(tmp_path) == required
+
+
+def test_file_that_names_petastorm_keeps_requirement_beside_migrated_file(tmp_path: Path) -> None:
+    write(tmp_path, a_py=_TABLE, b_py=CODE, requirements_txt="petastorm\n")
+    assert "1  file that still imports petastorm" in invoke(migrate, tmp_path).stderr
+    assert after(tmp_path) == "mdstorm[torch]\npetastorm\n"
+
+
 def test_petastorm_requirement_is_kept_for_horovod_estimators(tmp_path: Path) -> None:
     code = "from horovod.spark.keras import KerasEstimator\n"
     write(tmp_path, a_py=code, requirements_txt="horovod\npetastorm\n")
