@@ -359,7 +359,7 @@ def _given(item: FileImport, file: Path, offers: Mapping[str, str]) -> Iterator[
     plain = {name: path for name, path in offers.items() if name != "*"}
     if item.name == "*":
         yield from offers.items()
-    elif item.name in plain:
+    elif item.name in plain and not _is_named(item, file):
         yield item.bound, plain[item.name]
     elif item.name in ("", file.stem, file.parent.name):
         is_whole = not item.name and item.bound == item.module.partition(".")[0]
@@ -367,3 +367,10 @@ def _given(item: FileImport, file: Path, offers: Mapping[str, str]) -> Iterator[
         yield from ((f"{owner}.{name}", path) for name, path in plain.items())
     elif "*" in offers and counterpart(offers["*"], item.name):
         yield item.bound, f"{offers['*']}.{item.name}"
+
+
+def _is_named(item: FileImport, file: Path) -> bool:
+    """Whether ``from package import name`` imports the file itself, rather than a name in it."""
+    place = file.absolute().with_suffix("")
+    written = [*filter(None, item.module.split(".")), item.name]
+    return (place.parent if place.name == "__init__" else place).match("/".join(written))
