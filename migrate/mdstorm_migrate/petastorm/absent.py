@@ -98,10 +98,14 @@ def section_of(path: str) -> str | None:
 _INCIDENTAL: dict[str, frozenset[str]] = {
     module: words(names)
     for module, names in {
-        "petastorm": "arrow_reader_worker hdfs py_dict_reader_worker reader_impl workers_pool",
+        "petastorm": (
+            "arrow_reader_worker cache errors etl fs_utils hdfs local_disk_cache ngram predicates "
+            "py_dict_reader_worker reader reader_impl selectors transform unischema utils "
+            "workers_pool"
+        ),
         "petastorm.cache": "abc six",
         "petastorm.codecs": "BytesIO OPENCV_AVAILABLE abstractmethod cv2 np",
-        "petastorm.etl": "abc legacy six",
+        "petastorm.etl": "abc dataset_metadata legacy rowgroup_indexing six",
         "petastorm.etl.dataset_metadata": (
             "attrgetter contextmanager depickle_legacy_package_name_compatible futures json logger "
             "logging os pickle pq urlparse utils "
@@ -133,6 +137,7 @@ _INCIDENTAL: dict[str, frozenset[str]] = {
             "dataset_metadata logger logging pq rowgroup_indexing six warnings"
         ),
         "petastorm.selectors": "abc six",
+        "petastorm.spark": "spark_dataset_converter",
         "petastorm.spark.spark_dataset_converter": (
             "Any ArrayType DoubleType FilesystemResolver FloatType List LocalFileSystem "
             "LooseVersion SparkSession ThreadPool atexit datetime "
