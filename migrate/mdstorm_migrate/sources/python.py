@@ -127,6 +127,8 @@ _MARKER = re.compile(r"^#[ ]%%(?P<about>[^\r\n]*)(?:\r?\n)?", re.MULTILINE)
 #: The header of a Jupytext notebook, whose cells need not begin with ``# %%``.
 _HEADER = re.compile(r"\A(?:#[^\n]*\n)*#[ ]+jupytext:", re.MULTILINE)
 _NO_CODE = re.compile(r"\[(?:markdown|md|raw)\]")
+#: The metadata of a cell whose lines are all comments, because it is not Python.
+_SHELL = re.compile(r"""\blanguage=["'](?:bash|sh)["']""")
 _MAGIC = re.compile(r"^#[ ]?(?P<magic>(?:!|%(?!%))\w[^\r\n]*)", re.MULTILINE)
 
 
@@ -151,7 +153,10 @@ def commented_documents(text: str, path: PurePath | None) -> Sequence[Document]:
 def _documents(
     text: str, start: int, stop: int, about: str, path: PurePath | None
 ) -> Iterator[Document]:
-    """Yield the magics in a cell, unless it contains no code."""
+    """Yield the magics in a cell, or the whole cell for a shell; nothing if it contains no code."""
+    if _SHELL.search(about):
+        yield Document("shell", [uncommented_lines(text, start, stop, _COMMENT, "# ")], path)
+        return
     for magic in _MAGIC.finditer(text, start, stop) if not _NO_CODE.search(about) else ():
         yield Document("magic", [Segment(magic["magic"], Shift(magic.start("magic")))], path)
 

@@ -111,6 +111,16 @@ def test_commented_pip_magics_install_mdstorm(start: str, magic: str) -> None:
     check_rewrite(text.replace("\n", "\r\n"), after.replace("\n", "\r\n"), "a.py")
 
 
+def test_install_command_in_commented_shell_cell_is_migrated() -> None:
+    cell = '# %% language="bash"\n# set -e\n# pip install \\\n#   {}\n'
+    check_rewrite(
+        f"{cell.format('petastorm==0.12')}\n# %%\nx = 1\n",
+        f"{cell.format('mdstorm')}\n# %%\nx = 1\n",
+        "a.py",
+    )
+    check_noop(f"# %%\n{cell.format('petastorm').partition(chr(10))[2]}", "a.py")  # a comment
+
+
 @each(
     "# !pip install petastorm\nx = 1\n",
     "# %% [markdown]\n# !pip install petastorm\n",
