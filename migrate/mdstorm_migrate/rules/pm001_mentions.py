@@ -34,7 +34,10 @@ _EXAMPLE = re.compile(rf">>> *(?:from|import) +{OLD_ROOT}\b")
 _COMMENTED = re.compile(
     rf"""[ \t]*\#[ \t]*(?:-[ \t]+)?["']?{OLD_ROOT}(?:\[[^\]\n]*\])?[ \t]*[=<>~!]=""", re.IGNORECASE
 )
-_PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.MULTILINE)
+#: A cell of Markdown in a Databricks notebook in SQL, Scala or R.
+_PROSE_CELL = re.compile(
+    r"^(?P<mark>--|//|\#) MAGIC[ \t]+%md\b[^\n]*(?:\n(?P=mark) MAGIC[^\n]*)*", re.MULTILINE
+)
 #: Arguments of command definitions that contain help texts.
 _HELP = frozenset({"description", "epilog", "help"})
 #: Maximum number of lines reported in a file other than Python; further lines are only counted.
@@ -99,7 +102,7 @@ def _is_help(module: PythonModule, string: ast.AST) -> bool:
 def _in_text(document: Document) -> Iterator[Finding]:
     lines: dict[int, tuple[int, int]] = {}
     is_sql = document.path is not None and document.path.suffix.lower() == ".sql"
-    prose = [one.span() for one in _PROSE_CELL.finditer(document.text)] if is_sql else []
+    prose = [one.span() for one in _PROSE_CELL.finditer(document.text)]
     for found in _MENTION.finditer(document.text):
         at, line = found.start(), document.lines.start_of(found.start())
         if line in lines or any(start <= at < stop for start, stop in prose):

@@ -20,7 +20,14 @@ def mentions(text: str, path: str | None = None) -> list[int]:
     ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),
     # a tuple that contains both libraries gets no note
     ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),
-    # in a SQL notebook, comments and Markdown cells get no note
+    # in a notebook in another language, comments and Markdown cells get no note
+    (
+        "a.scala",
+        "// Databricks notebook source\n// petastorm's cache\n// MAGIC %md petastorm\n"
+        "// MAGIC petastorm\n// COMMAND ----------\n// MAGIC %python\n"
+        "// MAGIC from petastorm import make_reader  # petastorm\n",
+        7,
+    ),
     (
         "a.sql",
         "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n"
