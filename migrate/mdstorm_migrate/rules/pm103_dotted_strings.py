@@ -33,6 +33,12 @@ _PART = re.compile(rf"{names.OLD_ROOT}\.(?:[\w.]*[.%{{][\w.(){{}}]*)?")
 #: Loggers with the same messages in both libraries.
 _SAME_LOGGERS = (names.OLD_ROOT, f"{names.OLD_ROOT}.spark.spark_dataset_converter")
 
+#: Code that fills `sys.modules` with names that are given elsewhere, such as a list of mocks.
+_FILLING = re.compile(
+    r"""\bsys\.modules(?:\[(?!["'\s]|__name__\])[^\]\n]*\]\s*=(?!=)
+    |(?:\.(?:setdefault|update)\(|["']?\s*,)\s*(?!["'\s]|\{\s*["'}]))""",
+    re.VERBOSE,
+)
 #: The Sphinx setting that lists modules to mock.
 _MOCKED = "autodoc_mock_imports"
 #: Functions that find an installed distribution by name.
@@ -255,7 +261,12 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
     call = module.scopes.parents.get(parent) if isinstance(parent, ast.keyword) else parent
     if isinstance(call, ast.Call) and function_of(module, call) in IMPORTING:
         return True
-    if not resolves(module) or names.missing(str(string.value)) is not None:
+    if names.missing(str(string.value)) is not None:
+        return False
+    is_listed = isinstance(parent, ast.Dict | ast.List | ast.Set | ast.Tuple)
+    if is_listed and _FILLING.search(module.text) is not None:
+        return True
+    if not resolves(module):
         return False
     return string.value != names.OLD_ROOT or isinstance(parent, ast.Assign | ast.AnnAssign)
 

@@ -74,6 +74,7 @@ def test_module_name_needs_review_if_its_effect_is_unclear(text: str) -> None:
     'print("petastorm", "petastorm" if "x" in sys.modules else 1)',
     'version("petastorm")',
     'warnings.filterwarnings("ignore", message="petastorm is slow")',
+    'BACKENDS = ["petastorm"]\nsys.modules["pyspark"] = sys.modules[__name__] = None\n',
     # the value of an option, in a file that also imports modules by name
     'import_module(f"plugins.{x}")\nif engine == "petastorm": ...\nregister("petastorm")\n',
 )
@@ -96,6 +97,11 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ('import_module("petastorm.%s" % name)', '"petastorm.%s"'),
     ('BACKEND = "petastorm"\nimport_module(f"{BACKEND}.reader")', '"petastorm"'),
     ('import_module(".reader", package="petastorm")', '"petastorm"'),
+    # names with which code in the file fills `sys.modules`
+    ('MOCKS = ["petastorm"]\nfor m in MOCKS: sys.modules[m] = Mock()', '"petastorm"'),
+    ('for m in ("petastorm", "x"):\n    setitem(sys.modules, m, Mock())', '"petastorm"'),
+    ('fakes = {"petastorm": Mock()}\npatch.dict("sys.modules", fakes)', '"petastorm"'),
+    ('sys.modules.update({m: Mock() for m in ["petastorm"]})', '"petastorm"'),
     (
         'def load_class(n): ...\nload_class(x)\nC = "petastorm.make_reader"',
         '"petastorm.make_reader"',
