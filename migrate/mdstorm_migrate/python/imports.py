@@ -17,7 +17,7 @@ from mdstorm_migrate.petastorm.names import (
     is_within,
     missing,
 )
-from mdstorm_migrate.python.calls import is_docstring
+from mdstorm_migrate.python.calls import call_with_first, called, is_docstring
 from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 
@@ -271,6 +271,8 @@ _CHAIN = re.compile(rf"(?<![\w./-]){OLD_ROOT}\b(?:\.[^\W\d]\w*)*")
 _TYPE_COMMENT = re.compile(rf"#\s*type:(?!\s*ignore\b)[^#\n]*\b{OLD_ROOT}\b")
 #: Functions through which strings may use the name ``petastorm`` at run time, as code or as a key.
 _EVALUATING = frozenset({"compile", "dir", "eval", "exec", "globals", "locals", "timeit", "vars"})
+#: Marks of pytest whose first argument may be a string that pytest evaluates in the module.
+_CONDITIONS = frozenset({"skipif", "xfail"})
 _GENERIC = frozenset({"dict", "frozenset", "list", "set", "tuple", "type"})
 _MAKES_TYPES = frozenset({"ForwardRef", "NamedTuple", "NewType", "TypeVar", "TypedDict"})
 
@@ -327,8 +329,8 @@ def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
 def is_named_in_strings(module: PythonModule) -> bool:
     """Whether the old name must stay bound because code in strings may use it.
 
-    Such strings are evaluated code, keys of namespaces, and types outside of annotations, as in
-    ``Rows = List["petastorm.Reader"]``. A false positive only costs
+    Such strings are evaluated code, conditions of pytest's marks, keys of namespaces, and types
+    outside of annotations, as in ``Rows = List["petastorm.Reader"]``. A false positive only costs
     ``import mdstorm as petastorm``.
     """
     evaluates = any(
@@ -336,7 +338,11 @@ def is_named_in_strings(module: PythonModule) -> bool:
     )
     return any(
         _CHAIN.search(str(one.value)) is not None
-        and (evaluates or _is_type(module, one))
+        and (
+            evaluates
+            or _is_type(module, one)
+            or called(call_with_first(module, one)) in _CONDITIONS
+        )
         and one.value != CONF_KEY
         and not is_docstring(module, one)
         and not is_annotation(module, one)

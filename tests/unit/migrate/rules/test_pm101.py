@@ -124,6 +124,7 @@ def test_import_without_counterpart_or_with_fallback_is_unchanged(text: str) -> 
     # names that are looked up at run time
     'import petastorm\npetastorm.make_reader\neval("petastorm.make_reader(url)")\n',
     "import petastorm\ntimeit.timeit('petastorm.spark', globals=globals())\n",
+    "import petastorm\n@pytest.mark.skipif('petastorm is None')\ndef test(): petastorm.spark\n",
     'import petastorm\npetastorm.make_reader\nglobals()["petastorm"]\n',
     'import petastorm\npetastorm.make_reader\n"petastorm" in dir()\n',
 )
