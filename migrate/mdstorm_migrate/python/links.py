@@ -25,8 +25,17 @@ RESOLVES = re.compile(
     r"\(\s*(?:(?![\s\"'])|([\"'])[^\"'\n]*\1\s*[+%.])"
 )
 
-#: ``compat.petastorm``, in code or in a string such as the target of a mock.
-_OWNER = re.compile(rf"\b(\w+)\.{OLD_ROOT}\b")
+#: A script that code executes, as in ``exec(open("utils.py").read())``.
+_EXECUTED = re.compile(r"\bexec(?:file)?\([^\n]*?[\"'](?P<path>[^\"'\s]+\.py)[\"']")
+#: ``compat.petastorm``, in code or in a string such as the target of a mock; and its name as an
+#: argument or a key, as in ``patch.object(compat, "petastorm")`` and ``vars(compat)["petastorm"]``.
+_OWNER = re.compile(
+    rf"""\b(\w+)(?:\.{OLD_ROOT}\b
+    |(?:\.__dict__|\))?\[["']{OLD_ROOT}["']
+    |\s*,\s*(?:\w+=)?["']{OLD_ROOT}["']
+    |["']?\s*,\s*{OLD_ROOT}=)""",
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True)
@@ -36,9 +45,9 @@ class FileImport:
     Attributes
     ----------
     module : str
-        The module as the import names it, or the path after ``%run``.
+        The module as the import names it, or the path of a notebook or script that runs here.
     level : int
-        Number of leading dots; -1 for ``%run``.
+        Number of leading dots; -1 for a path.
     name : str
         The name in that module; ``*`` for all, an empty string for the module itself.
     bound : str
@@ -117,8 +126,8 @@ def file_imports(tree: ast.AST) -> Iterator[FileImport]:
 
 
 def runs_of(text: str) -> Iterator[FileImport]:
-    """Yield the notebooks that ``%run`` runs."""
-    for run in RUN.finditer(text):
+    """Yield the notebooks that ``%run`` runs, and the scripts that code executes."""
+    for run in (*RUN.finditer(text), *_EXECUTED.finditer(text)):
         yield FileImport(run["path"].removesuffix("\\n"), -1, "*", "*")
 
 

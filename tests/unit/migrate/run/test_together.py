@@ -261,7 +261,11 @@ def test_group_of_files_is_written_completely_or_not_at_all(tmp_path: Path) -> N
     ("script.py", "import package.helper\npackage.helper.petastorm.make_reader(url)\n"),
     ("package/other.py", "from . import x, helper as h\nh.petastorm.make_reader(url)\n"),
     ("package/other.py", "from .helper import *\npetastorm.make_reader(url)\n"),
+    ("package/other.py", "exec(open('helper.py').read())\npetastorm.make_reader(url)\n"),
     ("test_helper.py", "mock.patch('package.helper.petastorm.make_reader')\n"),
+    ("test_helper.py", "mock.patch.multiple('package.helper', petastorm=Mock())\n"),
+    ("test_it.py", "from package import helper as h\npatch.object(h, 'petastorm')\n"),
+    ("test_it.py", "from package import helper\nvars(helper)['petastorm'].make_reader\n"),
 )
 def test_name_imported_by_other_files_stays_bound(importer: str, text: str, tmp_path: Path) -> None:
     used = "import petastorm\npetastorm.make_reader\n"
