@@ -36,6 +36,10 @@ _OWNER = re.compile(
     |["']?\s*,\s*{OLD_ROOT}=)""",
     re.VERBOSE,
 )
+#: ``f"{MODULE}.petastorm"``, or another string that assembles the path of the name in a module.
+_ASSEMBLED = re.compile(rf"(?:[}}\"']|%s)\.{OLD_ROOT}\b")
+#: A string that may be the path of a module.
+_MODULE = re.compile(r"[\"'](?:\w+\.)*(\w+)[\"']")
 
 
 @dataclass(frozen=True)
@@ -95,10 +99,18 @@ def links_of(module: PythonModule) -> Links:
         (*file_imports(module.tree), *runs_of(module.text)),
         any(one.scope.home(OLD_ROOT) is None for one in references),
         resolves(module),
-        frozenset(_OWNER.findall(module.text)),
+        frozenset(_owners(module)),
         bool(imported_names(module) or reached_uses(module)),
         dict(_offered(module)),
     )
+
+
+def _owners(module: PythonModule) -> Iterator[str]:
+    yield from _OWNER.findall(module.text)
+    if _ASSEMBLED.search(module.text) is not None:
+        yield from _MODULE.findall(module.text)
+        if module.document.path is not None:
+            yield module.document.path.stem  # `__name__`
 
 
 def _offered(module: PythonModule) -> Iterator[tuple[str, str]]:

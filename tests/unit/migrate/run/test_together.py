@@ -264,6 +264,7 @@ def test_group_of_files_is_written_completely_or_not_at_all(tmp_path: Path) -> N
     ("package/other.py", "exec(open('helper.py').read())\npetastorm.make_reader(url)\n"),
     ("test_helper.py", "mock.patch('package.helper.petastorm.make_reader')\n"),
     ("test_helper.py", "mock.patch.multiple('package.helper', petastorm=Mock())\n"),
+    ("test_it.py", "M = 'package.helper'\nmock.patch(f'{M}.petastorm.make_reader')\n"),
     ("test_it.py", "from package import helper as h\npatch.object(h, 'petastorm')\n"),
     ("test_it.py", "from package import helper\nvars(helper)['petastorm'].make_reader\n"),
 )
@@ -274,6 +275,12 @@ def test_name_imported_by_other_files_stays_bound(importer: str, text: str, tmp_
     assert after == used.replace("petastorm\n", "mdstorm as petastorm\n", 1)
     files[importer] = text.replace("helper", "helpers")
     assert migrated(tmp_path, files)["package/helper.py"] == used.replace("petastorm", "mdstorm")
+
+
+def test_name_that_test_replaces_in_itself_stays_bound(tmp_path: Path) -> None:
+    text = "import petastorm\npatch(f'{__name__}.petastorm')\npetastorm.make_reader(url)\n"
+    after = migrated(tmp_path, {"test_it.py": text})["test_it.py"]
+    assert after == text.replace("import petastorm", "import mdstorm as petastorm")
 
 
 def test_patch_and_patched_file_are_written_together(tmp_path: Path) -> None:
