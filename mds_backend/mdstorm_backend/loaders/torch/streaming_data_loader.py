@@ -192,6 +192,10 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         batch_size = None if self.batch_sampler is None else self.batch_size or 1
         return loader_passes.rows_of(batch, batch_size)
 
+    def __bool__(self) -> bool:
+        """Return True, also without a length: ``if self.loader:`` asks whether there is one."""
+        return True
+
     def __len__(self) -> int:
         """Number of batches in a pass, or in the rest of one that resumed in a different world.
 

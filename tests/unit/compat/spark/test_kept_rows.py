@@ -171,6 +171,13 @@ def test_state_of_function_that_may_drop_rows_is_refused(ten: SparkDatasetConver
         loader.load_state_dict(dropping.state_dict())
 
 
+@pytest.mark.parametrize("epochs", [1, None])
+def test_loader_without_length_is_true(ten: SparkDatasetConverter, epochs: int | None) -> None:
+    spec = TransformSpec(negate)
+    assert ten.make_torch_dataloader(num_epochs=epochs, transform_spec=spec)
+    assert ten.make_torch_dataloader(num_epochs=epochs)
+
+
 def test_filters_may_still_drop_rows(ten: SparkDatasetConverter) -> None:
     loader = ten.make_torch_dataloader(
         batch_size=3,
