@@ -26,7 +26,7 @@ RESOLVES = re.compile(
 )
 
 #: A script that code executes, as in ``exec(open("utils.py").read())``.
-_EXECUTED = re.compile(r"\bexec(?:file)?\([^\n]*?[\"'](?P<path>[^\"'\s]+\.py)[\"']")
+_EXECUTED = re.compile(r"\bexec(?:file)?\([^\n]{0,80}?[\"'](?P<path>[^\"'\s]{1,200}\.py)[\"']")
 #: ``compat.petastorm``, in code or in a string such as the target of a mock; and its name as an
 #: argument or a key, as in ``patch.object(compat, "petastorm")`` and ``vars(compat)["petastorm"]``.
 _OWNER = re.compile(
