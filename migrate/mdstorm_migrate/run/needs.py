@@ -14,7 +14,7 @@ from mdstorm_migrate.base.document import DecodedFile, Document, Kind, SourceErr
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.lists import is_inventory, required_names
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.code_use import LIBRARIES, CodeUse, read_use, use_after
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
@@ -162,7 +162,10 @@ class _Project:
         self._lists = lists
         self._names = {path: required_names(documents) for path, documents in lists.items()}
         self._below = self._aggregated(set())
-        self._own = self._aggregated({path.parent for path in requiring if not is_code(path)})
+        # On a second run, lists require mdstorm instead: they still serve their directories.
+        serving = [path for path, names in self._names.items() if NEW_ROOT in names]
+        ends = {path.parent for path in (*requiring, *serving) if not is_code(path)}
+        self._own = self._aggregated(ends)
 
     def use(self, path: Path, running: Iterable[Path] = ()) -> CodeUse:
         """Return the `CodeUse` of the code that a list or an installing notebook serves."""

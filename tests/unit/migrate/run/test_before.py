@@ -425,6 +425,14 @@ def test_file_that_names_petastorm_keeps_requirement_beside_migrated_file(tmp_pa
     assert after(tmp_path) == "mdstorm[torch]\npetastorm\n"
 
 
+def test_second_run_keeps_what_command_outside_of_lists_needs(tmp_path: Path) -> None:
+    write(tmp_path, a__a_py=CODE, a__requirements_txt="petastorm\n")
+    write(tmp_path, b__b_py=STAYS, b__requirements_txt="petastorm\n")
+    write_files(tmp_path, {"docker/Dockerfile": "RUN pip install petastorm\n"})
+    both = 'RUN pip install "mdstorm[torch]" petastorm\n'
+    assert after(tmp_path, "docker/Dockerfile") == both
+
+
 def test_petastorm_requirement_is_kept_for_horovod_estimators(tmp_path: Path) -> None:
     code = "from horovod.spark.keras import KerasEstimator\n"
     write(tmp_path, a_py=code, requirements_txt="horovod\npetastorm\n")
