@@ -98,7 +98,7 @@ class Gatherer:
         return _gather(selections, decoded, schema.names, total, exact_nulls=exact_nulls)
 
     def _of_stored(self, parts: Sequence[Located]) -> RecordGatherer | None:
-        """Return the gatherer for the records that the shards store; None if they store no such."""
+        """Return the gatherer for stored records; None unless all shards store them alike."""
         dtypes = {part.record_dtype for part in parts}
         dtype = dtypes.pop() if len(dtypes) == 1 else None
         if dtype is not None and dtype not in self._for_stored:
@@ -121,7 +121,7 @@ class Gatherer:
             if records is None:
                 return None
             dtypes.add(records.dtype)
-        if len(dtypes) > 1:
+        if len(dtypes) != 1:
             return None
         dtype = dtypes.pop()
         if dtype not in self._for_packed:
