@@ -87,8 +87,6 @@ class ShardWindow:
 
     Attributes
     ----------
-    begin : int
-        Number of rows in the lane before the window.
     shards : numpy.ndarray
         int64, number of each part's shard.
     firsts : numpy.ndarray
@@ -99,7 +97,6 @@ class ShardWindow:
         Seeds the permutation.
     """
 
-    begin: int
     shards: _Numbers
     firsts: _Numbers
     starts: _Numbers

@@ -241,8 +241,8 @@ class ExactOrder:
         if not self.shuffles and not self.shuffle_shards:
             yield range(rows.start + used.start, rows.start + used.stop)
             return
-        for window in self._windows(bounds, rows, epoch, used):
-            low, high = max(used.start - window.begin, 0), used.stop - window.begin
+        for begin, window in self._windows(bounds, rows, epoch, used):
+            low, high = max(used.start - begin, 0), used.stop - begin
             part = range(low, min(high, len(window)))
             start = int(window.starts[0])
             if self.shuffles:
@@ -252,8 +252,11 @@ class ExactOrder:
 
     def _windows(
         self, bounds: _Numbers, rows: range, epoch: int, used: range
-    ) -> Iterator[ShardWindow]:
-        """Yield the windows that contain `used` rows; if `window` is 0, each shard is a window."""
+    ) -> Iterator[tuple[int, ShardWindow]]:
+        """Yield the windows that contain `used` rows, each with the number of rows before it.
+
+        If `window` is 0, each shard is a window.
+        """
         shards, starts, stops = self._pieces(bounds, rows, epoch)
         sizes = stops - starts
         ends = np.cumsum(sizes)
@@ -265,7 +268,8 @@ class ExactOrder:
             if end > used.start:
                 found = shards[chosen]
                 seed = self._seed(epoch, _ROWS, number)
-                yield ShardWindow(begin, found, bounds[found], starts[chosen], sizes[chosen], seed)
+                window = ShardWindow(found, bounds[found], starts[chosen], sizes[chosen], seed)
+                yield begin, window
             begin, first, number = end, last + 1, number + 1
 
     def permutation(self, num_rows: int, epoch: int, number: int) -> _Numbers:
