@@ -13,12 +13,12 @@ from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, f
 from mdstorm_migrate.packaging.rewriting import CONDA, manual, rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
 
-#: Patterns of comment markers: for shells, YAML and Dockerfiles; and for INI files.
+#: Patterns of comment markers: for shells, YAML and Dockerfiles; for these and C-like languages;
+#: for INI files; and for SQL. In C-like languages and SQL, lines that Databricks writes for magics
+#: are not comments.
 SHELL = re.compile(r"(?:^|\s)#")
-INI = re.compile(r"(?:^|\s)[#;]")
-#: Patterns of comment markers: for the above and C-like languages; and for SQL. Lines that
-#: Databricks writes for magics are not comments.
 ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)(?![ ]MAGIC\b)|^[ \t]*\*[ \t]+(?![*\d/,-])")
+INI = re.compile(r"(?:^|\s)[#;]")
 SQL = re.compile(r"(?:^|\s)--(?![ ]MAGIC\b)|/\*")
 _LINE = re.compile(r"[^\r\n]*")
 

@@ -186,7 +186,7 @@ def _migrate_document(
     results.names_need_review |= is_name_left or review.names_need_review(edits, pending)
     if module is not None:
         is_named = is_name_left or any(edit.group == NAMES for edit in edits)
-        results.naming = results.naming or _naming_of(module, is_named)
+        results.naming = results.naming or _naming_of(module, is_named=is_named)
     todos = review.todos_of(document, module, [*findings, *pending], settings.todo)
     results.edits += [document.in_file(edit, file.lines) for edit in applied]
     results.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
@@ -205,15 +205,15 @@ _REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 _NAMING = "PM103"
 
 
-def _naming_of(module: PythonModule, names: bool) -> Naming:
+def _naming_of(module: PythonModule, *, is_named: bool) -> Naming:
     """Return what a document does with module names in strings: import, replace parts, or nothing.
 
     ``mock.patch("petastorm.make_reader")`` refers to the library that the code under test calls, so
     such a file and the files that it affects are migrated together or not at all.
     """
-    if _replaces(module) or (names and _BY_NAME.search(module.text) is not None):
+    if _replaces(module) or (is_named and _BY_NAME.search(module.text) is not None):
         return "patches"
-    return "imports" if names else ""
+    return "imports" if is_named else ""
 
 
 def _replaces(module: PythonModule) -> bool:
