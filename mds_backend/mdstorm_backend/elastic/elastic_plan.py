@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,7 @@ class ElasticPlan(Plan):
                 f"batches of {self._batch_size_of_order}: {error}"
             ) from error
 
-    def prepare(self) -> None:
+    def _prepare(self) -> None:
         """Start computing the next epoch in a thread, if that takes a long time."""
         if self.num_samples >= MANY_SAMPLES:
             arguments = self._deal_arguments(self.start.beginning_of(self.start.epoch + 1))
@@ -155,36 +155,35 @@ class ElasticPlan(Plan):
         before = 0 if from_beginning else self.start.consumed
         return replace(self.start, consumed=before + samples, skip=0)
 
-    def reached_here(self, samples: int) -> Position:
-        """Return the position after each rank has read this many samples."""
-        return self.reached(samples * self.order.num_ranks)
+    def samples(self, part: int | None = 0) -> Samples:
+        """Return the remaining samples of a part, and the batches that its worker makes of them.
 
-    def samples(self, part: int = 0) -> Samples:
-        """Return the remaining samples of a part, and the batches that its worker makes of them."""
+        For None, return those of all parts in turn.
+        """
+        if part is None:
+            return self._of_all_parts()
         ids, size, skipped = self._dealt[part], self.batch_size, self.begin.skip
         full, rest = divmod(len(ids) - skipped, size)
         last = [rest] if rest and not self.drop_last else []
         sizes = chain(repeat(size, full), last)
         return Samples(self._halves(ids[skipped:]), sizes, self._offsets(part, skipped // size))
 
-    def after(self, batches: int) -> Samples:
-        """Return the samples and batches of all parts after this many of their batches in turn."""
+    def _of_all_parts(self) -> Samples:
         found: dict[int, Ids] = {}
         size = self.batch_size
         for part, ids in enumerate(self._dealt):
             for number, offset in enumerate(self._offsets(part, 0)):
                 found[offset] = ids[number * size : (number + 1) * size]
-        offsets = range(batches + 1, len(found) + 1)
-        taken = [found[offset] for offset in offsets]
-        joined = np.concatenate([np.empty(0, np.int64), *taken])
-        return Samples(iter([joined]), map(len, taken), iter(offsets))
+        batches = [found[offset] for offset in sorted(found)]
+        joined = np.concatenate([np.empty(0, np.int64), *batches])
+        return Samples(iter([joined]), map(len, batches), count(1))
 
     def _halves(self, ids: Ids) -> Iterator[Chunk]:
         """Yield the ids in two halves, and start computing the next epoch in between."""
         middle = len(ids) // 2
         if middle:
             yield ids[:middle]
-        self.prepare()
+        self._prepare()
         if len(ids):
             yield ids[middle:]
 

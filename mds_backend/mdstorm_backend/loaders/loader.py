@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
@@ -198,8 +198,6 @@ class Loader:
                     # until the garbage collector runs.
                     for stage in make_batches(segment):
                         batches = stack.enter_context(self.threads.closing(stage))
-                    if segment.options.num_workers:  # otherwise, the reader prepares epochs
-                        batches = _preparing(batches, segment)
                     yield from self._batches_of(current, segment, batches, by_item=by_item)
             current.finish()
             self.recorder.record_received()  # the end
@@ -339,13 +337,6 @@ class Loader:
         position = current.position_before(current.num_unused)
         is_empty = position.is_end and not position.consumed
         return position.beginning_of(position.epoch + 1) if is_empty else position
-
-
-def _preparing(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
-    """Yield the batches, and prepare the next epoch once half of them have been taken."""
-    yield from islice(batches, (segment.plan.num_batches() or 0) // 2)
-    segment.plan.prepare()
-    yield from batches
 
 
 class ItemCursor(Iterator[Any]):

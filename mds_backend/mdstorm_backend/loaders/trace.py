@@ -88,9 +88,10 @@ class Trace:
             begun.seek(batches.stop, f"batch {batches.stop - 1}")  # raises if there is none
             segment, count = begun.seek(batches.start + 1, "")
         while left:
-            samples = segment.plan.after(count - 1)
+            samples = segment.plan.samples(None)
+            before = sum(islice(samples.sizes, count - 1))
             sizes = list(islice(samples.sizes, left))
-            parts += _first(samples.chunks, sum(sizes))
+            parts += _cut(samples.chunks, before, before + sum(sizes))
             left, count = left - len(sizes), 1
             segment = segment.following() or segment
         found = np.concatenate(parts)
@@ -254,12 +255,14 @@ def _not_known(url: str) -> InvalidArgumentError:
     )
 
 
-def _first(chunks: Iterator[Chunk], count: int) -> Iterator[_Numbers]:
-    """Yield the numbers of the first `count` samples, by chunk."""
-    while count:
-        chunk = next(chunks)[:count]
-        count -= len(chunk)
-        yield numbers_of(chunk)
+def _cut(chunks: Iterator[Chunk], start: int, stop: int) -> Iterator[_Numbers]:
+    """Yield the numbers of the samples from `start` up to `stop`, by chunk."""
+    begin = 0
+    while begin < stop:
+        chunk = next(chunks)
+        if begin + len(chunk) > start:
+            yield numbers_of(chunk[max(start - begin, 0) : stop - begin])
+        begin += len(chunk)
 
 
 def _batch_of(segment: Segment, sample: int, skip: int) -> int | None:
@@ -268,11 +271,11 @@ def _batch_of(segment: Segment, sample: int, skip: int) -> int | None:
     Up to the end of the next epoch: a pass may be endless, and a rank may never read it.
     """
     plan = segment.plan
-    places = _places(plan.after(0).chunks, sample, _EPOCHS * (plan.rows_per_epoch + 1))
+    places = _places(plan.samples(None).chunks, sample, _EPOCHS * (plan.rows_per_epoch + 1))
     place = next((place for place in places if place >= skip), None)
     if place is None:
         return None
-    ends = accumulate(plan.after(0).sizes)
+    ends = accumulate(plan.samples(None).sizes)
     return next((number for number, end in enumerate(ends) if end > place), None)
 
 

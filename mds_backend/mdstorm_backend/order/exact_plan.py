@@ -188,23 +188,13 @@ class ExactPlan(Plan):
         # `samples` may be too large if a rank that has one sample more than others computed it.
         return self._position_at(after if self._stop is None else min(after, self._stop))
 
-    def reached_here(self, samples: int) -> Position:
-        """Return the position once this rank has read `samples` samples, and the others as many."""
-        first, stop = self._first, self._stop
-        after = first + samples * self.order.world_size
-        if stop is None:
-            return self._position_at(after)
-        # In the last step, some ranks may have fewer samples than others.
-        lanes = self._lanes_at(first)
-        is_end = samples and samples >= lanes.num_dealt(self.order.rank, first, stop)
-        return self._position_at(stop if is_end else min(after, stop))
-
-    def samples(self, part: int = 0) -> Samples:
-        """Return the samples and batches of a part."""
-        chunks, parts = self._chunks(), self.num_parts
-        if parts > 1:
-            chunks = cut(chunks, self._sizes(), part, parts)
-        return Samples(chunks, islice(self._sizes(), part, None, parts), count(part + 1, parts))
+    def samples(self, part: int | None = 0) -> Samples:
+        """Return the samples and batches of a part; for None, those of all parts in turn."""
+        chunks, sizes, parts = self._chunks(), self._sizes(), self.num_parts
+        if part is None or parts == 1:
+            return Samples(chunks, sizes, count(1))
+        chunks = cut(chunks, self._sizes(), part, parts)
+        return Samples(chunks, islice(sizes, part, None, parts), count(part + 1, parts))
 
     def _sizes(self) -> Iterator[int]:
         if self._num_full is None:

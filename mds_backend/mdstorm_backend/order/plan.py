@@ -181,8 +181,8 @@ class Plan(ABC):
         """
 
     @abstractmethod
-    def samples(self, part: int = 0) -> Samples:
-        """Return the samples and batches of a part."""
+    def samples(self, part: int | None = 0) -> Samples:
+        """Return the samples and batches of a part; for None, those of all parts in turn."""
 
     @abstractmethod
     def position(self, offset: int) -> Position:
@@ -218,14 +218,6 @@ class Plan(ABC):
         count = self.num_batches()
         return batches if count is None or batches <= count else None
 
-    def after(self, batches: int) -> Samples:
-        """Return all samples after this many batches, and the batches, of all parts in turn.
-
-        The offsets are those of a plan that begins there.
-        """
-        start = self.position((self.offset_after(batches) if batches else 0) or 0)
-        return replace(self, start=start, num_parts=1).samples()
-
     @abstractmethod
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset at which batches begin to contain samples from after `epoch`."""
@@ -243,23 +235,9 @@ class Plan(ABC):
             If numbers of samples do not determine a position.
         """
 
-    def reached_here(self, samples: int) -> Position:
-        """Return the position once this rank has read `samples` samples, and the others as many.
-
-        Raises
-        ------
-        StateMismatchError
-            If numbers of samples do not determine a position.
-        """
-        return self.reached(samples)
-
     def following(self) -> Plan | None:
         """Return the plan for the next epoch of the pass.
 
         None if this is the last epoch, or if batches may span epochs.
         """
         return None
-
-    def prepare(self) -> None:
-        """Start computing the next epoch in the background, if that takes a long time."""
-        return

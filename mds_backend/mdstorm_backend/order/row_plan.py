@@ -175,9 +175,10 @@ class RowPlan(Plan):
             "loader.state_dict()"
         )
 
-    def samples(self, part: int = 0) -> Samples:
-        """Return the row groups of a part, each of which is a batch."""
-        chunks, sized, ended = tee(islice(self._groups(), part, None, self.num_parts), 3)
+    def samples(self, part: int | None = 0) -> Samples:
+        """Return the row groups of a part, or of all parts; each row group is a batch."""
+        every = 1 if part is None else self.num_parts
+        chunks, sized, ended = tee(islice(self._groups(), part, None, every), 3)
         return Samples(
             (chunk for chunk, _ in chunks),
             (len(chunk) for chunk, _ in sized),

@@ -259,7 +259,7 @@ class OpenedDataset:
                 return self._state_of_latest(0)
             if samples.yielded == samples.replaced_after:
                 return self.epochs.next_state(self.options)
-            return self._state_of_latest(samples.yielded)
+            return self._state_of_latest(samples.yielded, is_over=samples.is_over)
         if samples is None or samples.worker.group is None:  # inherited from the parent
             raise StateMismatchError(
                 "this worker process has not started reading, so it has no position: request the "
@@ -349,11 +349,14 @@ class OpenedDataset:
             return self.latest.state_dict()
         return write_state(self.options.in_world(), position)
 
-    def _state_of_latest(self, samples: int, start: Position | None = None) -> dict[str, Any]:
+    def _state_of_latest(
+        self, samples: int, start: Position | None = None, *, is_over: bool = False
+    ) -> dict[str, Any]:
         """Return the latest iteration's state, after `samples` samples if it iterates over samples.
 
-        Samples are this rank's samples, counted from `start`, by default the beginning of the
-        latest epoch.
+        Samples are those of each rank, counted from `start`, by default the beginning of the latest
+        epoch. The last step may leave none for this rank, so the end counts only once it was
+        requested.
         """
         if self.epochs.num_joined:
             raise StateMismatchError(
@@ -363,7 +366,10 @@ class OpenedDataset:
         if self.latest is not None:
             return self.latest.state_dict()
         plan = plan_of_samples(self.options, self.epochs, start)
-        position = plan.reached_here(samples) if samples else plan.begin
+        if is_over:
+            position = plan.end()
+        else:
+            position = plan.reached(samples * self.num_ranks) if samples else plan.begin
         return write_state(self.options.in_world(), position)
 
     def record_items(self, count: int) -> None:

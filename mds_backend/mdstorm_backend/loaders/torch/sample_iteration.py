@@ -10,6 +10,7 @@ state from each worker after every batch, and passes it to the same worker on re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -145,9 +146,14 @@ class SampleIteration:
         segments = Segment(here, replace(position, first_epoch=first)).onward()
         yield from (segment for segment in segments if not segment.is_over)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the end was requested."""
+        return self._usage is not None and self._usage.is_over
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy that has the same position but yields no samples."""
-        return {**self.__dict__, "_segments": iter(())}
+        return {**self.__dict__, "_segments": iter(()), "_usage": copy(self._usage)}
 
     def segments(self) -> Iterator[tuple[Segment, int]]:
         """Yield each `Segment` to read, with the number of this process's part of it."""

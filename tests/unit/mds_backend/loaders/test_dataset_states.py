@@ -48,6 +48,28 @@ def samples(dataset: Iterable[Any], count: int | None = None) -> list[int]:
     return [int(sample["number"]) for sample in islice(dataset, count)]
 
 
+@pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
+@pytest.mark.parametrize("seen", [ROWS // 2, None])
+def test_sample_state_of_each_rank_is_the_same_if_one_has_a_sample_more(
+    url: str, seen: int | None
+) -> None:
+    seed = dataset_of(url, "exact").state_dict()
+    states = []
+    for rank in range(2):
+        dataset = dataset_of(url, "exact", World(rank, 2))
+        dataset.load_state_dict(seed)
+        iterator = iter(dataset)
+        samples(iterator, seen)
+        states.append(dataset.state_dict())
+    assert states[0] == states[1]
+    rest: list[int] = []
+    for rank in range(2):
+        dataset = dataset_of(url, "exact", World(rank, 2))
+        dataset.load_state_dict(states[rank])
+        rest += samples(dataset)
+    assert len(rest) == len(set(rest)) == (ROWS if seen is None else ROWS - 2 * seen)
+
+
 @in_either_order
 @pytest.mark.parametrize("num_epochs", [1, 2])
 @pytest.mark.parametrize("seen", [0, 1, 50, ROWS - 1, ROWS])
