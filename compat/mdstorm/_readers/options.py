@@ -16,6 +16,7 @@ import numpy as np
 from mdstorm._datasets import DecodedSource, typed_columns
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.schema_fields import select_fields
+from mdstorm._readers.succession import Succession
 from mdstorm._selection import (
     PredicateFilter,
     RankShare,
@@ -45,7 +46,6 @@ from mdstorm_backend.loaders import (
     Epochs,
     NullPolicy,
     ReaderOptions,
-    Succession,
     Usage,
 )
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, Position, World, find_world

@@ -14,7 +14,9 @@ from mdstorm._datasets import Opened, ReadDataset
 from mdstorm._petastorm_names import public
 from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments, rows_of_batch
+from mdstorm._readers.item_cursor import ItemCursor
 from mdstorm._readers.schema_fields import output_schema
+from mdstorm._readers.succession import Succession
 from mdstorm._rows import Row, batch_array, cells, rows_of
 from mdstorm._transforms import Executor, WorkerPool
 from mdstorm.ngram import NGram
@@ -90,7 +92,7 @@ class Reader(Described, OwnContext):
             begins=reading.first_epoch(arguments, opened.source.url),
         )
         #: The passes of this reader, and of loaders over it, have their own permutations.
-        self._mdstorm_succession = loaders.Succession(options.first)
+        self._mdstorm_succession = Succession(options.first)
         recorded = partial(_record_pass, self._mdstorm_succession, options.on_pass)
         options = replace(options, first=self._mdstorm_succession.following, on_pass=recorded)
         #: Decimal columns that loaders warn about; empty if the user declared a schema.
@@ -386,7 +388,7 @@ class Reader(Described, OwnContext):
 
 
 def _record_pass(
-    succession: loaders.Succession,
+    succession: Succession,
     record: Callable[[loaders.Epochs], None] | None,
     epochs: loaders.Epochs,
 ) -> None:
@@ -400,7 +402,7 @@ def _cursor(
     make_items: MakeItems,
     batched: bool,
     recorder: loaders.Recorder,
-) -> loaders.ItemCursor:
+) -> ItemCursor:
     """Return a cursor over a reader's items, reading one shard per batch."""
     convert = each_batch(make_items)
     one_by_one = loaders.plan_of(options.in_world())
@@ -408,7 +410,7 @@ def _cursor(
     rows = max([*options.dataset.shard_sizes, 1])
     options = replace(options, batch_size=rows, by_shard=True)
     loader = loaders.Loader(options, splits=not batched, recorder=recorder)
-    return loaders.ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
+    return ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
 
 
 def _items_of(

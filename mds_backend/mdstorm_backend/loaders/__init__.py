@@ -6,11 +6,10 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer, Usage
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
-from mdstorm_backend.loaders.epochs import Epochs, Succession
+from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader import (
     NOTHING,
     Convert,
-    ItemCursor,
     Loader,
     MakeBatches,
     NumberedBatches,
@@ -38,7 +37,6 @@ __all__ = [
     "Convert",
     "DatasetSettings",
     "Epochs",
-    "ItemCursor",
     "Loader",
     "MakeBatches",
     "NullPolicy",
@@ -48,7 +46,6 @@ __all__ = [
     "Recorder",
     "Segment",
     "Statistics",
-    "Succession",
     "Trace",
     "Usage",
     "beyond_nanoseconds",

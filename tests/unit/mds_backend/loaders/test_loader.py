@@ -1,9 +1,8 @@
 """Passes without any framework: reading ahead, yielding, counting, resuming and closing."""
 
 import signal
-import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,17 +17,13 @@ from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import Batch
 from mdstorm_backend.loaders import (
-    MOST_UNUSED,
     Conditions,
-    Consumer,
-    ItemCursor,
     Loader,
     ReaderOptions,
     Segment,
     converted,
 )
 from mdstorm_backend.loaders.loader import NOTHING, NumberedBatches
-from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.reader import BLOCK_ROWS
@@ -188,28 +183,6 @@ def test_state_before_last_batch_resumes_with_that_batch_if_empty_items_follow(
 
 
 @in_either_order
-def test_unused_items_are_read_again_after_resuming(numbers: Dataset, order: str) -> None:
-    whole = flat(read_by(loader_of(numbers, order)))
-    unused = 0
-
-    def cursor() -> ItemCursor:
-        read = loader_of(numbers, order)
-        return ItemCursor(replace(read, splits=True), lambda each: converted(each.blocks(), lists))
-
-    items, other = cursor(), cursor()
-    with Consumer(lambda: unused).requesting():
-        for number in range(1, ROWS + 1):
-            assert next(items) == whole[number - 1]
-            for unused in range(min(number, MOST_UNUSED) + 1):
-                other.load_state_dict(items.state_dict())
-                assert list(islice(other, 3)) == whole[number - unused :][:3]
-        with pytest.raises(StopIteration):
-            next(items)
-    other.load_state_dict(items.state_dict())
-    assert [next(other), next(other)] == whole[-2:]
-
-
-@in_either_order
 def test_resumed_pass_counts_remaining_batches_in_all_epochs(numbers: Dataset, order: str) -> None:
     loader, other = (loader_of(numbers, order, num_epochs=3) for _ in range(2))
     batches = read_by(loader)
@@ -328,110 +301,6 @@ def test_blocks_are_closed_after_their_batches(numbers: Dataset) -> None:
     batches.close()
     assert closed == ["batches", "blocks"]
     loader.threads.wait()
-
-
-def cursor_over(loader: Loader, convert: Callable[..., NumberedBatches] = lists) -> ItemCursor:
-    """Return a cursor over the items of a loader's batches."""
-    splitting = replace(loader, splits=True)
-    return ItemCursor(splitting, lambda segment: converted(segment.blocks(), convert))
-
-
-@pytest.mark.parametrize("num_empty", [1, 2, 3])
-def test_unused_item_is_read_again_if_batches_without_items_follow(
-    numbers: Dataset, num_empty: int
-) -> None:
-    def until_empty(blocks: Iterator[Block]) -> NumberedBatches:
-        batches = list(lists(blocks))
-        for number, (items, offset, size) in enumerate(batches):
-            yield items if number < len(batches) - num_empty else [], offset, size
-
-    unused = 0
-    items, other = (cursor_over(loader_of(numbers), until_empty) for _ in range(2))
-    with Consumer(lambda: unused).requesting():
-        whole = list(items)
-        for unused in (1, 2):
-            other.load_state_dict(items.state_dict())
-            assert list(other) == whole[-unused:]
-
-
-@pytest.mark.usefixtures("ctrl_c_raises")
-def test_ctrl_c_at_any_call_in_a_second_pass_loses_no_item(numbers: Dataset) -> None:
-    files = {sys.modules[kind.__module__].__file__ for kind in (Loader, Pass)}
-
-    def second_pass(interrupted: int) -> tuple[list[int], int]:
-        """Interrupt a second pass at the given call; return its items and its number of calls."""
-        cursor, calls = cursor_over(loader_of(numbers)), 0
-        list(cursor)
-        cursor.restart()
-
-        def profile(frame: Any, event: str, _: object) -> None:
-            nonlocal calls
-            if "call" in event and frame.f_code.co_filename in files:
-                calls += 1
-                if calls == interrupted:
-                    -CtrlC()  # type: ignore[operator]
-
-        items: list[int] = []
-        sys.setprofile(profile)
-        try:
-            while True:
-                with suppress(KeyboardInterrupt):
-                    items += [next(cursor)]
-        except StopIteration:
-            return items, calls
-        finally:
-            sys.setprofile(None)
-
-    whole, calls = second_pass(0)
-    assert len(whole) == ROWS
-    for interrupted in range(1, calls + 1):
-        assert second_pass(interrupted)[0] == whole
-
-
-@in_either_order
-def test_set_epoch_to_an_epoch_in_the_resumed_pass_keeps_a_state_within_the_first_batch(
-    numbers: Dataset, order: str
-) -> None:
-    items, other = (cursor_over(loader_of(numbers, order, num_epochs=2)) for _ in range(2))
-    list(islice(items, 2))
-    other.load_state_dict(items.state_dict())
-    other.loader.set_epoch(1)
-    assert list(other) == list(items)
-
-
-def test_state_after_the_rest_of_a_resumed_batch_is_between_batches(
-    numbers: Dataset,
-) -> None:
-    cursor = cursor_over(loader_of(numbers))
-    list(islice(cursor, 2))
-    loader = replace(loader_of(numbers), splits=True)
-    loader.load_state_dict(cursor.state_dict())
-    assert loader.state_dict()["mdstorm"]["skip"] == 2
-    batches = read_by(loader)
-    next(batches)
-    assert "skip" not in loader.state_dict()["mdstorm"]
-    batches.close()
-
-
-def test_blocks_are_closed_after_an_error_in_an_item(numbers: Dataset) -> None:
-    closed: list[str] = []
-
-    def watched(segment: Any) -> Generator[Block, None, None]:
-        try:
-            yield from segment.blocks()
-        finally:
-            closed.append("closed")
-
-    def broken(blocks: Iterator[Block]) -> NumberedBatches:
-        for items, offset, size in lists(blocks):
-            yield (1 // (number % 7) for number in items), offset, size
-
-    loader = replace(loader_of(numbers), splits=True)
-    items = ItemCursor(loader, lambda segment: converted(watched(segment), broken))
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError):
-            list(items)
-        assert closed == ["closed"]
 
 
 def test_loader_of_batches_refuses_state_within_a_batch(numbers: Dataset) -> None:
