@@ -1,13 +1,17 @@
 """Elastic order plans: offsets of worker processes' batches, and positions after them."""
 
+import threading
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend.elastic import ElasticOrder, ElasticPlan, StreamShape
+from mdstorm_backend.elastic import ElasticOrder, ElasticPlan, StreamShape, elastic_plan
+from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.order import Position, World
 
 
@@ -59,6 +63,25 @@ def test_worker_resumes_after_its_own_batches(part: int, taken: int) -> None:
     skipped = sum(size for size, _ in batches[:taken])
     assert [int(n) for n in chain.from_iterable(rest.chunks)] == [int(n) for n in numbers[skipped:]]
     assert list(zip(rest.sizes, rest.offsets, strict=True)) == batches[taken:]
+
+
+def test_thread_computes_the_next_epoch_while_a_large_one_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[str] = []
+
+    def noted(*arguments: Any) -> list[Any]:
+        threads.append(threading.current_thread().name)
+        return rank_work(*arguments)
+
+    monkeypatch.setattr(elastic_plan, "rank_work", noted)
+    monkeypatch.setattr(elastic_plan, "MANY_SAMPLES", 40)
+    plan = plan_of(40, 4, 4, 1, drop_last=False)
+    assert sum(map(len, plan.samples().chunks)) == 20
+    following = plan.following()
+    assert following is not None
+    assert following.num_batches() == 5
+    assert threads == ["MainThread", "mdstorm-epoch"]
 
 
 def test_each_plan_but_the_last_is_followed_by_the_next_epochs_plan() -> None:

@@ -120,6 +120,15 @@ def test_trace_counts_batches_of_the_running_pass_or_of_the_next_one(loader: Any
     assert [first.rows(n).tolist() for n in range(5)] == begun + rest
 
 
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+def test_trace_with_workers_has_their_batches_in_turn(local: str, order: str) -> None:
+    loader = make(local, 0, 1, {**RUN, "order": order, "drop_last": False}, workers=2)
+    trace, batches = loader.trace(), rows_of(loader)
+    assert [trace.rows(n).tolist() for n in range(len(batches))] == batches
+    assert trace.rows(range(2, 5)).tolist() == [*chain(*batches[2:5])]
+    assert trace.where(batches[3][2]) == (3, 0)
+
+
 def test_trace_of_a_state_needs_no_seed(local: str) -> None:
     def unseeded() -> Any:
         order = ExactOrder(shuffle_rows=True)

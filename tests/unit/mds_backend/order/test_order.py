@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain, islice, product
 from math import gcd
 from typing import Any
 
@@ -189,7 +189,12 @@ def batches_of(plan: ExactPlan) -> list[list[int]]:
         numbers = chain.from_iterable(Located(chunk, plan.bounds).numbers() for chunk in chunks)
         for size, offset in zip(sizes, offsets, strict=False):
             found[offset] = [next(numbers) for _ in range(size)]
-    return [found[offset] for offset in range(1, len(found) + 1)]
+    batches = [found[offset] for offset in range(1, len(found) + 1)]
+    if plan.num_epochs is not None:
+        whole = plan.samples(None)
+        numbers = chain.from_iterable(Located(c, plan.bounds).numbers() for c in whole.chunks)
+        assert [list(islice(numbers, size)) for size in whole.sizes] == batches
+    return batches
 
 
 class Worlds:
@@ -404,6 +409,16 @@ def test_unequal_batches_of_rows_have_a_reason_which_errors_name(
         StateMismatchError, match=f"{reason}.* number of samples does not determine"
     ):
         plan.reached(3)
+
+
+def test_parts_of_row_groups_take_turns() -> None:
+    bounds = np.array([0, 5, 10, 15])
+    plan = RowPlan(ExactOrder(seed=1), bounds, None, counts_stored=True, num_parts=2)
+    first, second, whole = (
+        [Located(chunk, bounds).numbers() for chunk in plan.samples(part).chunks]
+        for part in (0, 1, None)
+    )
+    assert [*first, *second] == [whole[0], whole[2], whole[1]]
 
 
 def test_equal_batches_of_rows_have_no_reason_to_differ_but_samples_no_position() -> None:
