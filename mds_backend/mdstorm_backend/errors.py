@@ -223,7 +223,7 @@ class NullValueError(MDStormError, TypeError, ValueError):
 
 
 class TransformError(MDStormError, ValueError):
-    """A transform returned columns, dtypes or shapes that differ from its declaration."""
+    """A function returned values that differ from its declaration, or that cannot be used."""
 
 
 class StateMismatchError(MDStormError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -349,10 +350,39 @@ class _Part(IterableDataset[Any]):
                 counts = {name: n - before[name] for name, n in now.items() if n != before[name]}
                 before = now
                 sent = pack_batches([batch for batch, *_ in made])
+                if number == 0:
+                    _check_batches_can_be_sent(sent)
                 offsets, sizes = [offset for _, offset, _ in made], [size for *_, size in made]
                 yield Message(worker.id, number, sent, offsets, sizes, spans, counts)
                 if not made:
                     return
+
+
+class _WithoutTensors(reduction.ForkingPickler):
+    """Pickles what PyTorch sends, apart from tensors that it can send."""
+
+    def persistent_id(self, value: Any) -> str | None:
+        is_sent = isinstance(value, torch.Tensor) and (value.is_leaf or not value.requires_grad)
+        return "tensor" if is_sent else None
+
+
+def _check_batches_can_be_sent(batches: object) -> None:
+    """Raise an error for batches that PyTorch would drop, for which the loader would then wait.
+
+    Raises
+    ------
+    TransformError
+        If the batches cannot be pickled.
+    """
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            _WithoutTensors(nowhere).dump(batches)
+    except Exception as error:
+        raise TransformError(
+            f"a batch cannot be sent from its worker process: {error}. Return tensors without "
+            "gradients, and objects whose classes are at the top level of a module, from "
+            "collate_fn and batch_map, or pass num_workers=0"
+        ) from error
 
 
 def received(

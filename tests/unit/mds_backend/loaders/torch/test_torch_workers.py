@@ -36,7 +36,7 @@ from mdstorm_backend import (
     StreamingDataset,
 )
 from mdstorm_backend.base.recorder import Cause, Recorder
-from mdstorm_backend.errors import DatasetNotFoundError, LostBatchesError
+from mdstorm_backend.errors import DatasetNotFoundError, LostBatchesError, TransformError
 from mdstorm_backend.loaders.torch.packed_tensors import pack_batches, unpack_batches
 from mdstorm_backend.loaders.torch.torch_batches import Message, received
 
@@ -360,6 +360,27 @@ def test_worker_error_is_raised_in_the_loop(
         with pytest.raises(DatasetNotFoundError, match="is gone"):
             list(loader)
         assert not set(multiprocessing.active_children()) - before
+
+
+def as_local_object(batch: Any) -> Any:
+    return type("Local", (), {"batch": batch})()
+
+
+def with_gradient(batch: Any) -> Any:
+    return batch["number"].float().requires_grad_() * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"), [(as_local_object, "Local"), (with_gradient, "requires_grad")]
+)
+def test_batch_that_workers_cannot_send_raises_error_with_the_fix(
+    tmp_path: Path, function: Callable[[Any], Any], problem: str
+) -> None:
+    """PyTorch drops such a batch and prints an error."""
+    dataset = write_numbers(tmp_path / "numbers", ROWS, tasks=6)
+    loader = elastic_loader(dataset, num_workers=1, batch_map=function, timeout=20)
+    with pytest.raises(TransformError, match=rf"{problem}[\s\S]*num_workers=0"):
+        list(loader)
 
 
 class Slow(StreamingDataset):
