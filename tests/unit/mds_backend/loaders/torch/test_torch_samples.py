@@ -12,12 +12,13 @@ import pytest
 import torch
 from tests.kit.loaders import Negative, Repeat, Same, column, torch_loader
 from tests.kit.small_datasets import array_of, write_dataset, write_numbers
-from torch.utils.data import default_collate
+from torch.utils.data import DataLoader, default_collate
 
 from mdstorm_backend import (
     Dataset,
     ExactOrder,
     MDSWriter,
+    StreamingDataLoader,
     StreamingDataset,
     merge_index,
 )
@@ -123,6 +124,29 @@ def test_transform_with_overridden_getitem_raises_error(numbers: Dataset) -> Non
     for reading in (loader, loader.dataset):
         with pytest.raises(InvalidArgumentError, match="overrides __getitem__ and has a trans"):
             next(iter(reading))
+
+
+class Stopping(StreamingDataset):
+    """Raises a StopIteration by accident."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return super().__getitem__(index) if index != 5 else next(iter(()))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        iter,
+        partial(DataLoader, batch_size=4),
+        partial(StreamingDataLoader, batch_size=4),
+        partial(StreamingDataLoader, batch_size=4, num_workers=2),
+    ],
+)
+def test_stop_iteration_in_getitem_raises_error_instead_of_losing_rows(
+    numbers: Dataset, read: Any
+) -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(read(Stopping(local=numbers.url, batch_size=4)))
 
 
 @pytest.mark.parametrize("make", [collated, negative])
