@@ -15,6 +15,7 @@ from torch.utils.data import get_worker_info
 
 from mdstorm_backend import loaders
 from mdstorm_backend.base import cached_property
+from mdstorm_backend.base.checks import check_integer
 from mdstorm_backend.base.worker_processes import end_with_parent
 from mdstorm_backend.datasets import Dataset, choose_rows, describe_place, open_streams
 from mdstorm_backend.display import Description
@@ -244,15 +245,17 @@ class OpenedDataset:
         self, num_samples: int | None = None, from_beginning: bool = True
     ) -> dict[str, Any]:
         """Return the reading position: see `StreamingDataset.state_dict`."""
+        check_integer("num_samples", num_samples, lowest=0)
         if num_samples is not None:
+            count = int(num_samples)  # a NumPy integer could not be saved as JSON
 
             def reached(plan: Plan) -> Position:
-                samples, whole = num_samples // self.num_ranks, self._samples_at_a_time
+                samples, whole = count // self.num_ranks, self._samples_at_a_time
                 if self.epochs.num_joined > 1 and samples < plan.rows_per_epoch:
                     self._check_whole(samples, whole)
-                return plan.reached(num_samples, from_beginning=from_beginning)
+                return plan.reached(count, from_beginning=from_beginning)
 
-            return self._state_at(reached, num_samples)
+            return self._state_at(reached, count)
         samples = self.samples
         if get_worker_info() is None:
             if samples is None:

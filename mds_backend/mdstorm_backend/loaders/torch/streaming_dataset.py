@@ -272,6 +272,8 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
 
         Raises
         ------
+        InvalidArgumentError
+            If `num_samples` is not an integer of at least 0.
         StateMismatchError
             If the position is not known, because workers of a plain ``DataLoader`` read the
             samples, a transform may have dropped some, or a loader counts items of an overridden

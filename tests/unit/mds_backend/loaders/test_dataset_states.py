@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.kit.loaders import (
     CountingItself,
@@ -25,7 +26,7 @@ from tests.kit.small_datasets import write_numbers
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import World
 
 ROWS, SHARDS = 101, 2
@@ -583,3 +584,20 @@ def test_last_loaded_state_of_dataset_or_loader_is_used(url: str, order: str) ->
         each.load_state_dict(state)
         assert dataset.state_dict()["sample_in_epoch"] == state["sample_in_epoch"]
     assert Counter(seen + rows(loader)) == Counter(range(ROWS))
+
+
+@in_either_order
+@pytest.mark.parametrize("num_samples", [-1, 8.0, "8"])
+def test_state_with_an_invalid_number_of_samples_raises_error(
+    url: str, order: str, num_samples: Any
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="num_samples must be an integer of at least 0"):
+        dataset_of(url, order).state_dict(num_samples)
+
+
+@in_either_order
+def test_state_with_numpy_number_of_samples_equals_that_with_an_integer(
+    url: str, order: str
+) -> None:
+    state = dataset_of(url, order).state_dict(np.int64(8))  # type: ignore[arg-type]
+    assert json.loads(json.dumps(state)) == dataset_of(url, order).state_dict(8)
