@@ -9,7 +9,7 @@ world with the same global batches, as long as the global batch size also stays 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
@@ -175,21 +175,22 @@ class ElasticOrder:
         per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
         return self.num_canonical_nodes or num_nodes * per_node
 
-    def weights(self, streams: Sequence[StreamShape]) -> tuple[StreamWeight, ...]:
-        """Return each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""
-        size = sampling.parse_epoch_size(self.epoch_size)
-        return sampling.weigh(streams, size, self.shuffle_seed)
+    @property
+    def weights(self) -> tuple[StreamWeight, ...]:
+        """Each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""
+        assert not isinstance(self.epoch_size, str)  # parsed in the constructor
+        return sampling.weigh(self.streams, self.epoch_size, self.shuffle_seed)
 
     @property
     def num_samples(self) -> int:
         """Number of samples in an epoch over all ranks, not counting padding."""
-        return sum(weight.choose for weight in self.weights(self.streams))
+        return sum(weight.choose for weight in self.weights)
 
     def samples(self, epoch: int) -> Iterator[ShardSample]:
         """Yield how many samples each shard contributes to an epoch, stream by stream."""
         vary = self.shuffle and self.sampling_method == "balanced"
         first_id = 0
-        for stream, weight in zip(self.streams, self.weights(self.streams), strict=True):
+        for stream, weight in zip(self.streams, self.weights, strict=True):
             sizes = np.array(stream.shard_sizes, np.int64)
             counts = sampling.samples_per_shard(
                 sizes, weight.choose, self.sampling_granularity, self.shuffle_seed, epoch, vary
@@ -239,10 +240,9 @@ class ElasticOrder:
             "initial_physical_nodes": position.initial_physical_nodes or nodes,
         }
 
-    def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Return the settings that MosaicML Streaming's state entries do not cover."""
-        streams = self.streams or (StreamShape(tuple(shard_sizes)),)
-        counts = [weight.choose for weight in self.weights(streams)]
+        counts = [weight.choose for weight in self.weights]
         names = [name for name in SETTINGS if name not in _NOT_IN_SETTINGS]
         return {
             **{name: getattr(self, name) for name in names},
@@ -265,19 +265,6 @@ class ElasticOrder:
 
     def contiguous_share(self) -> None:
         """Return None: a rank's samples are not a contiguous range of rows."""
-
-    def of_streams(
-        self, shapes: Callable[[], tuple[StreamShape, ...]]
-    ) -> tuple[ElasticOrder, tuple[StreamWeight, ...]]:
-        """Return the order with its streams, and the weights of the streams.
-
-        `shapes` opens the streams' data and returns their shapes. An order that already has streams
-        is returned unchanged, with () for the weights.
-        """
-        if self.streams:
-            return self, ()
-        streams = shapes()
-        return replace(self, streams=streams), self.weights(streams)
 
     def padded(self, batch_size: int) -> ElasticOrder:
         """Return the order unchanged, since it already repeats samples to fill batches."""

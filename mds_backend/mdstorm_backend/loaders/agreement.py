@@ -250,7 +250,7 @@ def _first(store: Any, key: str, value: Any) -> Any:
 def _kind(segment: Segment) -> str:
     """Return a loader's kind as a string that does not depend on the rows in its dataset."""
     options, order = segment.options, segment.options.order
-    settings = order.settings(options.dataset.shard_sizes)
+    settings = order.settings()
     settings.pop("weights", None)
     kind = {
         "order": order.name,

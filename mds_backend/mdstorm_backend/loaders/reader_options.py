@@ -12,7 +12,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.checks import make_integers_plain
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.elastic import ElasticOrder, StreamShape
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.consumer import Usage
@@ -76,7 +76,8 @@ class ReaderOptions:
         The dataset to read.
     order : ExactOrder or ElasticOrder
         The order, with a fixed seed. Its share of the rows may follow the world, and is then
-        determined when a pass begins: see `in_world`.
+        determined when a pass begins: see `in_world`. An elastic order without streams reads the
+        dataset as a single stream.
     batch_size : int
         Number of rows in a batch.
     drop_last : bool
@@ -154,6 +155,10 @@ class ReaderOptions:
 
     def __post_init__(self) -> None:
         make_integers_plain(self)
+        order = self.order
+        if isinstance(order, ElasticOrder) and not order.streams:
+            order = replace(order, streams=(StreamShape(self.dataset.shard_sizes),))
+            object.__setattr__(self, "order", order)
 
     @property
     def drops_rows(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.elastic import ElasticOrder, ElasticPlan, StreamShape
+from mdstorm_backend.elastic import ElasticOrder, ElasticPlan
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order import ExactPlan, Plan, Position, RowPlan
@@ -49,8 +49,6 @@ def plan_of(
         "start": start,
     }
     if isinstance(order, ElasticOrder):
-        if not order.streams:
-            order = replace(order, streams=(StreamShape(dataset.shard_sizes),))
         return ElasticPlan(order, size, url=dataset.url, **of_pass)
     if start.seed is not None:
         order = replace(order, seed=start.seed)

@@ -83,7 +83,7 @@ def _compared(options: ReaderOptions) -> dict[str, Any]:
     """Return the values that must be equal when a state is taken and when it is loaded."""
     found: dict[str, Any] = {
         "dataset": options.dataset.fingerprint,
-        "settings": options.order.settings(options.dataset.shard_sizes),
+        "settings": options.order.settings(),
         **vars(options.conditions),
     }
     if options.order.is_strict:

@@ -11,7 +11,7 @@ Users pass an `ExactOrder` to readers. `ExactPlan` calls `chunks` to read a rank
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -131,7 +131,7 @@ class ExactOrder:
         size, seed = self.world_size, self.seed if position.seed is None else position.seed
         return {"num_canonical_nodes": size, "shuffle_seed": seed, "initial_physical_nodes": size}
 
-    def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Return the settings, other than seed and world, that determine an epoch's samples."""
         return {
             "shuffle_shards": self.shuffle_shards,
@@ -156,10 +156,6 @@ class ExactOrder:
     def contiguous_share(self) -> ExactOrder | None:
         """Return this order if several ranks each read a contiguous range of rows, else None."""
         return self if self.world_size > 1 else None
-
-    def of_streams(self, shapes: Callable[[], object]) -> tuple[ExactOrder, tuple[()]]:
-        """Return this order, which does not depend on the streams, and no weights for them."""
-        return self, ()
 
     def padded(self, batch_size: int) -> ExactOrder:
         """Return the same order, with samples dealt out so that the end of a pass can be padded."""

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from math import inf, lcm
 from multiprocessing import context, parent_process
 from typing import TYPE_CHECKING, Any
@@ -125,10 +124,11 @@ class OpenedDataset:
         settings = self.settings
         chosen, is_shuffled = (settings.rows, settings.where), self.order.uses_seed
         dataset = choose_rows(self.dataset, *chosen, is_shuffled=is_shuffled)
-        self.order, weights = self.order.of_streams(partial(self._stream_shapes, dataset))
-        # `weights` is empty if the order already has its streams, or does not need any.
-        for stream, weight in zip(settings.streams, weights, strict=False):
-            stream._mdstorm.derive(weight)
+        if isinstance(self.order, ElasticOrder) and not self.order.streams:
+            self.order = replace(self.order, streams=self._stream_shapes(dataset))
+            # Chosen rows are a single stream.
+            for stream, weight in zip(settings.streams, self.order.weights, strict=False):
+                stream._mdstorm.derive(weight)
         options = loaders.ReaderOptions(dataset, self.order, **settings.read_options)
         if settings.decode:
             images = ImageDecoder.of(
