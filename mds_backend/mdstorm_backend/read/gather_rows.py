@@ -12,7 +12,7 @@ values, so it pays off for shards of which many rows are taken.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain
@@ -229,17 +229,10 @@ def _gather_read(
         batches.append(shard.read(rows, columns, exact_nulls=exact_nulls))
         order[places] = found.reshape(-1) + gathered
         gathered += len(rows)
-    join = _joiner(selections)
-    joined = {name: join([batch[name] for batch in batches], name) for name in columns}
+    joined = {name: concat_stored([batch[name] for batch in batches], name) for name in columns}
     if np.array_equal(order, np.arange(gathered)):
         return joined
     return {name: take_values(values, order) for name, values in joined.items()}
-
-
-def _joiner(selections: Sequence[Selection]) -> Callable[[Sequence[Values], str], Values]:
-    """Return a function that joins pieces of a column, whose types may differ after transforms."""
-    made = any(isinstance(shard, MemoryShard) for shard, _, _ in selections)
-    return concat_values if made else concat_stored
 
 
 def _are_alike(parts: Sequence[Values]) -> bool:
@@ -275,7 +268,9 @@ def _joined(
         else take_values(part, rows)
         for (_, rows, _), part in zip(selections, parts, strict=True)
     ]
-    joined = _joiner(selections)(copies, name)
+    # Types may differ after transforms, whose shards are always decoded.
+    is_made = any(isinstance(shard, MemoryShard) for shard, _, _ in selections)
+    joined = (concat_values if is_made else concat_stored)(copies, name)
     if all(isinstance(places, slice) for _, _, places in selections):
         return joined
     chosen = np.empty(total, np.int64)

@@ -294,7 +294,8 @@ class TFRuns:
         try:
             for segment in run.current.planned(recorder):
                 yield run, self._blocks(run, segment, block_rows)
-            if run.current.usage.start.consumed and not run.queue.num_read and self._is_alone(run):
+            is_alone = run.current.here.order.world_size == 1
+            if run.current.usage.start.consumed and not run.queue.num_read and is_alone:
                 # The state was taken at the end of a pass, which is known only after reading. No
                 # other rank has batches left in that pass, so the next pass begins.
                 run.current.skip_to_next()
@@ -303,11 +304,6 @@ class TFRuns:
             run.record_read()
         finally:
             run.is_idle.set()
-
-    @staticmethod
-    def _is_alone(run: TFRun) -> bool:
-        assert run.current is not None
-        return run.current.here.order.world_size == 1
 
     def _blocks(self, run: TFRun, segment: Segment, block_rows: int | None) -> Iterator[Block]:
         """Read a segment's blocks, and record each in the run's queue before yielding it."""
