@@ -87,11 +87,6 @@ class World:
         return self.size // self.local_size
 
     @property
-    def node(self) -> int:
-        """Number of the node that this rank is on."""
-        return self.rank // self.local_size
-
-    @property
     def local_rank(self) -> int:
         """Number of this rank on its node."""
         return self.rank % self.local_size

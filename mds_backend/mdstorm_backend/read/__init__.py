@@ -17,7 +17,7 @@ from mdstorm_backend.read.decoded_images import (
     check_decode,
     decoded_names,
 )
-from mdstorm_backend.read.late import decode_late, default_workers, map_in_threads, objects
+from mdstorm_backend.read.late import decode_late, map_in_threads, objects
 from mdstorm_backend.read.reader import check_num_epochs
 from mdstorm_backend.read.sample_source import SampleSource
 from mdstorm_backend.read.shard import OpenShards, Rows, Shard
@@ -55,7 +55,6 @@ __all__ = [
     "column_to_numpy",
     "decode_late",
     "decoded_names",
-    "default_workers",
     "map_in_threads",
     "objects",
     "output_name",

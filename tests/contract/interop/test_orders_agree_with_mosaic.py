@@ -178,7 +178,9 @@ def answers(
 def replicated(nodes_ranks: tuple[int, int], replication: int) -> Array:
     nodes, ranks = nodes_ranks
     worlds = [World(i, nodes * ranks, ranks).replicated(replication) for i in range(nodes * ranks)]
-    return np.array([(w.rank, w.size, w.local_size, w.num_nodes, w.node) for w in worlds])
+    return np.array(
+        [(w.rank, w.size, w.local_size, w.num_nodes, w.rank // w.local_size) for w in worlds]
+    )
 
 
 def stream_shapes(arguments: Settings) -> list[StreamShape]:
