@@ -5,11 +5,15 @@ from itertools import chain, islice
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import (
+    InvalidArgumentError,
+    NoDataAvailableError,
+    StateMismatchError,
+)
 
 ROWS, SHARDS = 103, 9
 #: Rows in no order, each of them twice.
@@ -79,7 +83,10 @@ def test_traced_rows_are_those_that_loaders_yield_on_every_rank(
             pass
         state = json.loads(json.dumps(first.state_dict()))
     workers = run["workers"]
-    trace = make(local, ranks - 1, ranks, run, workers).trace(state)
+    try:
+        trace = make(local, ranks - 1, ranks, run, workers).trace(state)
+    except NoDataAvailableError:  # fewer rows remain than there are ranks
+        reject()
     found: dict[int, tuple[int, int]] = {}
     for rank in range(ranks):
         loader = make(local, rank, ranks, run, workers)
