@@ -358,14 +358,6 @@ class _Part(IterableDataset[Any]):
                     return
 
 
-class _WithoutTensors(reduction.ForkingPickler):
-    """Pickles what PyTorch sends, apart from tensors that it can send."""
-
-    def persistent_id(self, value: Any) -> str | None:
-        is_sent = isinstance(value, torch.Tensor) and (value.is_leaf or not value.requires_grad)
-        return "tensor" if is_sent else None
-
-
 def _check_batches_can_be_sent(batches: object) -> None:
     """Raise an error for batches that PyTorch would drop, for which the loader would then wait.
 
@@ -376,7 +368,13 @@ def _check_batches_can_be_sent(batches: object) -> None:
     """
     try:
         with open(os.devnull, "wb") as nowhere:
-            _WithoutTensors(nowhere).dump(batches)
+            pickler = reduction.ForkingPickler(nowhere)
+            refuse = pickler.dispatch_table[torch.Tensor]
+            # PyTorch sends a tensor, unless it belongs to a graph of gradients.
+            pickler.dispatch_table[torch.Tensor] = lambda tensor: (
+                (str, ()) if tensor.is_leaf or not tensor.requires_grad else refuse(tensor)
+            )
+            pickler.dump(batches)
     except Exception as error:
         raise TransformError(
             f"a batch cannot be sent from its worker process: {error}. Return tensors without "
