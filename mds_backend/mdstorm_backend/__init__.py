@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from mdstorm_backend.elastic import ElasticOrder
     from mdstorm_backend.format.encodings.registry import register_encoding
     from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-    from mdstorm_backend.loaders.torch.streaming_dataset import LocalDataset, StreamingDataset
+    from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
     from mdstorm_backend.mosaic import install_as_streaming
+    from mdstorm_backend.mosaic.local_dataset import LocalDataset
     from mdstorm_backend.order.exact import ExactOrder
     from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds
     from mdstorm_backend.spark.materialization import materialize
@@ -51,7 +52,7 @@ _HOMES = {
     "Dataset": "datasets.dataset",
     "ElasticOrder": "elastic",
     "ExactOrder": "order.exact",
-    "LocalDataset": "loaders.torch.streaming_dataset",
+    "LocalDataset": "mosaic.local_dataset",
     "MDSWriter": "write.mds_writer",
     "Stream": "datasets.stream",
     "StreamingDataLoader": "loaders.torch.streaming_data_loader",

@@ -1,16 +1,14 @@
-"""`StreamingDataset` for one or more MDS datasets in PyTorch; `LocalDataset` for a local one."""
+"""`StreamingDataset`: the samples of one or more MDS datasets in PyTorch."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from torch.utils.data import Dataset, IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 
 from mdstorm_backend.base.checks import (
     overrides,
@@ -18,8 +16,8 @@ from mdstorm_backend.base.checks import (
     suggests_keywords,
     warn_user,
 )
-from mdstorm_backend.datasets import open_dataset, stream_files
-from mdstorm_backend.datasets.sample_access import Array, Spanner, StoredShard
+from mdstorm_backend.datasets import stream_files
+from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder
@@ -28,7 +26,7 @@ from mdstorm_backend.format import MAX_IMAGE_BYTES
 from mdstorm_backend.loaders import Segment
 from mdstorm_backend.loaders.agreement import warn_of_samples
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
-from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo, fact
+from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.sample_iteration import SampleIteration
 from mdstorm_backend.loaders.torch.samples import of_batch
@@ -371,72 +369,3 @@ def _is_read_by_sample(dataset: StreamingDataset) -> bool:
 def makes_samples(dataset: object) -> bool:
     """Whether a dataset overrides how single samples are made, which whole batches would bypass."""
     return overrides(dataset, StreamingDataset, "__getitem__", "get_item")
-
-
-class LocalDataset(Array, Dataset[Any]):
-    """A map-style dataset over a local MDS directory, like MosaicML Streaming's `LocalDataset`.
-
-    It can be subclassed, pickled, and read by a ``DataLoader`` with any sampler and any number of
-    workers. Subclasses override ``__getitem__`` or `get_item`, and may use any other name.
-
-    Parameters
-    ----------
-    local : str
-        The dataset directory.
-    split : str, optional
-        Subdirectory to read.
-    allow_unsafe_types : bool
-        Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on
-        this machine.
-
-    Attributes
-    ----------
-    local, split : str
-        The values passed; without a split, ``""``.
-
-    Raises
-    ------
-    DatasetNotFoundError
-        If there is no dataset.
-    CorruptDatasetError
-        If the index cannot be parsed.
-    UnsafeTypeError
-        If columns hold pickles; raised when the first sample is read.
-    """
-
-    def __init__(
-        self, local: str, split: str | None = None, *, allow_unsafe_types: bool = False
-    ) -> None:
-        self.local, self.split = os.fspath(local), split or ""
-        path = os.path.join(self.local, self.split) if self.split else self.local
-        #: The whole state of the dataset.
-        self._mdstorm = open_dataset(path, allow_unsafe_types=allow_unsafe_types)
-
-    def __len__(self) -> int:
-        """Number of samples."""
-        return self.num_samples
-
-    @property
-    def size(self) -> int:
-        """Number of samples."""
-        return self.num_samples
-
-    @fact
-    def num_samples(self) -> int:
-        """Number of samples."""
-        return len(self._mdstorm)
-
-    @fact
-    def shards(self) -> list[StoredShard]:
-        """The shards, with their samples and the index's metadata."""
-        infos = self._mdstorm.index.shards
-        return [StoredShard(info, self._mdstorm, i) for i, info in enumerate(infos)]
-
-    @fact
-    def spanner(self) -> Spanner:
-        """Locates samples: ``spanner[i]`` is the index of sample `i`'s shard and its row there."""
-        return Spanner(np.asarray(self._mdstorm.shard_sizes, np.int64))
-
-    def get_item(self, sample_id: int) -> Any:
-        """Return one sample as it was written: a dict from column to value."""
-        return self._mdstorm.sample(sample_id)
