@@ -51,7 +51,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     You can iterate over a loader more than once, each time with new permutations, and use it in a
     ``with`` statement, whose end stops its threads. Nothing is opened before the first iteration. A
-    copied or pickled loader continues where the original was.
+    deep copy or a pickled loader continues where the original was. A copy made by ``copy.copy``
+    shares the dataset, and so where the next iteration over it begins.
 
     With ``batch_size=None``, a dataset that overrides ``__iter__``, or a dataset of a different
     class, it behaves like PyTorch's own loader. It counts the samples that it yields, and its state
@@ -235,7 +236,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         )
 
     def __copy__(self) -> Self:
-        """Return a loader at the same position, without this loader's running iterations."""
+        """Return a loader over the same dataset, without this loader's running iterations."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
         return other
