@@ -17,6 +17,8 @@ IMPORTING = frozenset(
         *("importorskip", "locate", "resolve_name", "run_module"),
     ]
 )
+#: The libraries that define these functions. Others with such a name may look up anything.
+_IMPORTERS = frozenset({"hydra", "importlib", "pkgutil", "pydoc", "pytest", "runpy"})
 #: Unqualified names of functions that replace the object at a dotted path.
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Functions that call their first argument and pass it their other arguments.
@@ -29,9 +31,9 @@ def is_docstring(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def call_with_first(module: PythonModule, string: ast.AST) -> ast.Call | None:
-    """Return the call that has a string as its first argument, ``target=`` or ``name=``."""
+    """Return the call that has a string as its first argument, target, name or logger."""
     parent = module.scopes.parents.get(string)
-    if isinstance(parent, ast.keyword) and parent.arg in ("target", "name"):
+    if isinstance(parent, ast.keyword) and parent.arg in ("target", "name", "logger"):
         call = module.scopes.parents.get(parent)
         return call if isinstance(call, ast.Call) else None
     is_first = isinstance(parent, ast.Call) and parent.args[:1] == [string]
@@ -64,6 +66,18 @@ def function_of(module: PythonModule, call: ast.Call | None) -> str:
         case [Binding(node=ast.alias(name=name), statement=ast.ImportFrom())]:
             return name
     return called(call)
+
+
+def is_importing(module: PythonModule, call: ast.Call | None) -> bool:
+    """Whether a call is of one of the functions in `IMPORTING`, as far as the file shows."""
+    if call is None or function_of(module, call) not in IMPORTING:
+        return False
+    root: ast.expr = call.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    bindings = module.bindings(root.id, module.scope_of(root)) if isinstance(root, ast.Name) else ()
+    libraries = {one.imported_module.partition(".")[0] for one in bindings}
+    return not libraries or not _IMPORTERS.isdisjoint(libraries)
 
 
 @dataclass(frozen=True)

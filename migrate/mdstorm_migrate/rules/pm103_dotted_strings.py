@@ -16,6 +16,7 @@ from mdstorm_migrate.python.calls import (
     call_with_first,
     called,
     function_of,
+    is_importing,
     is_target,
 )
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
@@ -46,7 +47,10 @@ _DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
 #: A value of ``filterwarnings(module=…)``, itself a regular expression, that matches Petastorm's
 #: modules.
 _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
-_LOGGERS = frozenset({"getLogger", "get_logger"})
+#: Functions that find a logger by name, or check what is logged.
+_LOGGERS = frozenset(
+    {"assertLogs", "assertNoLogs", "at_level", "getLogger", "get_logger", "set_level"}
+)
 #: Functions that return the module named by their first argument.
 _RETURNING = frozenset({"import_module", "importorskip"})
 #: Methods that programs call and that have the same name in both libraries.
@@ -106,13 +110,17 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
                 yield _renamed(module, string, value, absent, _why(module, string, value), NAMES)
         elif _may_be_resolved(module, string):
             yield _unknown(module, string, value)
+    for call in filter(_uses_sys_modules, module.scopes.calls):
+        for word in call.keywords:
+            if word.arg == names.OLD_ROOT:  # patch.dict("sys.modules", petastorm=None)
+                yield _unknown(module, word, word.arg)
 
 
-def _unknown(module: PythonModule, string: ast.Constant, value: str) -> Finding:
-    """Return the finding about a string that code in the file may resolve."""
+def _unknown(module: PythonModule, node: ast.AST, value: str) -> Finding:
+    """Return the finding about a string or keyword that code in the file may resolve."""
     what = f'this file resolves names at run time, and "{value}" may be one of them'
     remedy = f"{what}: if so, change it to mdstorm"
-    return Finding(CODE, "manual", *module.span(string), what, remedy, holds=value)
+    return Finding(CODE, "manual", *module.span(node), what, remedy, holds=value)
 
 
 def _renamed(
@@ -163,9 +171,11 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     This is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
     Sphinx. A comparison with a caught error also counts.
     """
-    function = function_of(module, call_with_first(module, string))
-    if function in IMPORTING | PATCHING or is_target(module, string):
+    call = call_with_first(module, string)
+    if function_of(module, call) in PATCHING or is_target(module, string):
         return True
+    if function_of(module, call) in IMPORTING:
+        return string.value != names.OLD_ROOT or is_importing(module, call)
     parent = module.scopes.parents.get(string)
     match parent:
         case ast.Compare() if _involves_error(module, parent):
@@ -238,7 +248,9 @@ def _missing_in_module(module: PythonModule, string: ast.Constant, value: str) -
     function = function_of(module, call)
     if call is None or function not in ("__import__", *_RETURNING):
         return None
-    if function == "importorskip" and len(call.args) + len(call.keywords) > 1:
+    if function == "importorskip" and (
+        len(call.args) > 1 or any(word.arg == "minversion" for word in call.keywords)
+    ):
         return names.VERSION
     if function == "__import__" and len(call.args) + len(call.keywords) < 2:
         value = names.OLD_ROOT  # `__import__` returns the root package

@@ -33,6 +33,12 @@ _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 _INSTALLS = re.compile(
     r"install|require|packages|dependenc|librar|pypi|(?:^|_)(?:pip|deps|reqs)", re.IGNORECASE
 )
+#: Those for which a name alone is a requirement. In ``require("petastorm")`` and
+#: ``library="petastorm"``, it may be a module or an option of the project.
+_INSTALLS_NAME = re.compile(
+    r"install(?!ed)|pypi|(?:^|_)(?:pip|deps|reqs)|(?:require|packages|dependenc)(?!.*\(\))",
+    re.IGNORECASE,
+)
 #: Arguments of ``setup()`` that may be a single requirement instead of a list.
 _REQUIRES = re.compile("require")
 #: Arguments of ``setup()`` whose lists are not requirements.
@@ -103,12 +109,15 @@ def _is_key(module: PythonModule, string: ast.Constant) -> bool:
     if not isinstance(table, ast.Dict) or string not in table.keys or string.value != OLD_ROOT:
         return False
     is_extra = isinstance(table.values[table.keys.index(string)], _LISTS)
-    return not is_extra and _is_installed(module, table)
+    return not is_extra and any(map(_INSTALLS_NAME.search, _holders(module, table)))
 
 
-def _is_installed(module: PythonModule, node: ast.AST, named: bool = True) -> bool:
-    """Whether what holds a value installs packages; see `_holders`."""
-    return any(map(_INSTALLS.search, _holders(module, node, named)))
+def _is_installed(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether what holds a string installs packages; see `_holders`."""
+    if requirement.is_versioned(str(string.value)):
+        return any(map(_INSTALLS.search, _holders(module, string)))
+    # A list of plain names may also be a list of modules to import.
+    return any(map(_INSTALLS_NAME.search, _holders(module, string, named=False)))
 
 
 def _listed(value: str) -> Iterator[requirement.Requirement]:
@@ -127,15 +136,13 @@ def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> 
     parent = module.scopes.parents.get(string)
     if _is_install_command(parent):
         return True
-    is_versioned = requirement.is_versioned(str(string.value))
     if not is_setup:
-        # A list of plain names may also be a list of modules to import.
-        return _is_installed(module, string, named=is_versioned)
+        return _is_installed(module, string)
     is_extra = isinstance(parent, ast.Dict) and string in parent.values
     holders = [*_holders(module, parent if is_extra and parent is not None else string)]
     if not _NO_REQUIREMENTS.isdisjoint(holders):
         return False
-    is_listed = isinstance(parent, _LISTS) or is_versioned
+    is_listed = isinstance(parent, _LISTS) or requirement.is_versioned(str(string.value))
     return is_listed or any(map(_REQUIRES.search, holders))
 
 
@@ -178,8 +185,9 @@ def _holders(
 ) -> Iterator[str]:
     """Yield the names of the arguments, keys, calls and variables that hold a value.
 
-    A value is followed through variables. The holder of a ``package`` is the next one: ``pypi`` in
-    ``{"pypi": {"package": "petastorm"}}``. With `named`, the names of the variables count as well.
+    The name of a called function ends with ``()``. A value is followed through variables. The
+    holder of a ``package`` is the next one: ``pypi`` in ``{"pypi": {"package": "petastorm"}}``.
+    With `named`, the names of the variables count as well.
     """
     child, name = node, ""
     for owner in module.ancestors(node):
@@ -191,7 +199,7 @@ def _holders(
             case ast.Attribute(attr=method) if method in _SAME:
                 pass
             case ast.Call(func=function):
-                name = "" if last_name(function) in _SAME else last_name(function)
+                name = "" if last_name(function) in _SAME else f"{last_name(function)}()"
             case ast.List() | ast.Tuple() | ast.Set() | ast.Starred() | ast.BinOp():
                 pass
             case ast.IfExp() | ast.JoinedStr() | ast.FormattedValue():

@@ -24,10 +24,13 @@ from mdstorm_migrate.api import migrate
     'sub = __import__("petastorm.spark", fromlist=["x"])\nsub.make_spark_converter',
     'HAS = find_spec("petastorm") is not None',
     'pytest.importorskip("petastorm.pytorch")',
+    'pytest.importorskip("petastorm", reason="needs Spark")',
     'print(importlib.metadata.version("petastorm"))',
     'from pkg_resources import get_distribution as g\nlog(g("petastorm").version)',
     'logging.getLogger("petastorm").setLevel(40)',
     'logging.getLogger(name="petastorm.spark.spark_dataset_converter")',
+    'with self.assertLogs("petastorm", level="INFO"): ...',
+    'with caplog.at_level(10, logger="petastorm"): ...',
     'warnings.filterwarnings("ignore", module="petastorm")',
     'filterwarnings("ignore", module=r"petastorm\\..*")',
     'dictConfig({"loggers": {"petastorm": {"level": "ERROR"}}})',
@@ -91,6 +94,10 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ('V = parse(metadata.version("petastorm"))\nif V < X: ...', '"petastorm"'),
     # a concatenated string
     ('mock.patch("petastorm" ".make_reader")', '"petastorm" ".make_reader"'),
+    # functions of the project with the name of one that imports
+    ('from .registry import find_loader\nfind_loader("petastorm")', '"petastorm"'),
+    ('def locate(name): ...\nlocate(name="petastorm")', '"petastorm"'),
+    ('def f(self): return self.plugins.find_loader("petastorm")', '"petastorm"'),
     # strings that code in the file may import
     ('NAMES = ["petastorm.reader"]\nfor n in NAMES: import_module(n)', '"petastorm.reader"'),
     ('import_module("petastorm." + name)', '"petastorm."'),
@@ -102,6 +109,7 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ('for m in ("petastorm", "x"):\n    setitem(sys.modules, m, Mock())', '"petastorm"'),
     ('fakes = {"petastorm": Mock()}\npatch.dict("sys.modules", fakes)', '"petastorm"'),
     ('sys.modules.update({m: Mock() for m in ["petastorm"]})', '"petastorm"'),
+    ('patch.dict("sys.modules", petastorm=None)', "petastorm=None"),
     (
         'def load_class(n): ...\nload_class(x)\nC = "petastorm.make_reader"',
         '"petastorm.make_reader"',

@@ -117,6 +117,12 @@ def test_separate_version_argument_is_removed(version: str) -> None:
     'REQUIRED = ["petastorm", "torch"]\n',
     'raise ImportError("needs petastorm>=0.7: pip install reco[petastorm]")\n',
     'files = files(package="petastorm"), {"package": "petastorm"}\n',
+    # functions that look up a module by its name, and options of the project
+    '@requires_packages("petastorm", "torch")\ndef f(): ...\n',
+    'check_dependencies(["petastorm"])\nif not is_installed("petastorm"): ...\n',
+    'raise MissingDependencyError("petastorm", "0.12.1")\n',
+    'run(library="petastorm", libraries=["petastorm", "webdataset"])\n',
+    'LIBRARIES = {"petastorm": f, "webdataset": g}\n',
 )
 def test_other_strings_in_code_are_unchanged(text: str) -> None:
     check_noop(text, "module.py")
