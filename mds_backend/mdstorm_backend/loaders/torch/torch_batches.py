@@ -35,6 +35,9 @@ from mdstorm_backend.read import Block
 _logger = logging.getLogger(__name__)
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
+#: A dict from column to tensor, or to a list if PyTorch has no type for the column. A dataset that
+#: defines samples of its own may have batches of another type.
+TorchBatch: TypeAlias = dict[Any, torch.Tensor | Any]
 #: Turns a batch into model inputs.
 BatchMap: TypeAlias = Callable[[Any], Any]
 #: A table's consecutive batches are moved from worker processes, and to a device, in groups of
@@ -48,22 +51,10 @@ _OF_BATCHES = frozenset(
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    class TorchBatch(dict[Any, torch.Tensor | Any]):
-        """A dict from column to tensor, or to a list if PyTorch has no type for the column.
-
-        A dataset may define its own samples, such as tuples, and its batches then have a different
-        type. Anything that is valid only for such batches is typed as `Any`.
-        """
-
-        def __getitem__(self, column: Any, /) -> torch.Tensor | Any: ...
-
-        def __getattr__(self, name: str) -> Any: ...
-
     BatchT = TypeVar("BatchT", default=Any)
 else:
     from typing import TypeVar
 
-    TorchBatch = dict
     BatchT = TypeVar("BatchT")
 
 
