@@ -32,7 +32,7 @@ _DECIDING = re.compile(
     r"(?:endswith|startswith|fullmatch|match|search)\Z|assert|at_?least|check|compar|require", re.I
 )
 #: A requirement for a specific version of Petastorm.
-PIN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?\s*[=<>~!]=")
+_PIN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?\s*[=<>~!]=")
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
         match parent:
             case ast.Compare() | ast.Match():
                 return True
-            case ast.BinOp() | ast.JoinedStr() if PIN.search(ast.unparse(parent)):
+            case _ if is_pin(parent):
                 return True
             case ast.Call(func=function):
                 if _DECIDING.search(last_name(function)):
@@ -265,6 +265,13 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
                 return False
         node = parent
     return False
+
+
+def is_pin(node: ast.AST) -> bool:
+    """Whether an expression inserts a version into the text of a requirement for the library."""
+    is_format = isinstance(node, ast.Call) and last_name(node.func) == "format"
+    is_text = is_format or isinstance(node, ast.BinOp | ast.JoinedStr)
+    return is_text and _PIN.search(ast.unparse(node)) is not None
 
 
 _CHAIN = re.compile(rf"(?<![\w./-]){OLD_ROOT}\b(?:\.[^\W\d]\w*)*")

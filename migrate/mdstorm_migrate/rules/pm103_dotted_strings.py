@@ -40,6 +40,8 @@ _FILLING = re.compile(
     |(?:\.(?:setdefault|update)\(|["']?\s*,)\s*(?!["'\s]|\{\s*["'}]))""",
     re.VERBOSE,
 )
+#: Code that replaces how modules are imported, and may compare their names.
+_REPLACES_IMPORT = re.compile(r"""\b(?:__import__["']?\s*[,=](?!=)|meta_path\b)""")
 #: The Sphinx setting that lists modules to mock.
 _MOCKED = "autodoc_mock_imports"
 #: Functions that find an installed distribution by name.
@@ -278,9 +280,20 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
     is_listed = isinstance(parent, ast.Dict | ast.List | ast.Set | ast.Tuple)
     if is_listed and _FILLING.search(module.text) is not None:
         return True
+    if _REPLACES_IMPORT.search(module.text) is not None and _is_compared(module, string):
+        return True
     if not resolves(module):
         return False
     return string.value != names.OLD_ROOT or isinstance(parent, ast.Assign | ast.AnnAssign)
+
+
+def _is_compared(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether code compares a string, also as one of several or as a prefix."""
+    parent = module.scopes.parents.get(string)
+    if isinstance(parent, ast.List | ast.Set | ast.Tuple):
+        parent = module.scopes.parents.get(parent)
+    is_prefix = isinstance(parent, ast.Call) and called(parent) == "startswith"
+    return is_prefix or isinstance(parent, ast.Compare)
 
 
 def _is_for_programs(path: str) -> bool:

@@ -11,7 +11,7 @@ from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.petastorm.absent import home_of, is_unknown, section_of
 from mdstorm_migrate.python.calls import given_arguments
 from mdstorm_migrate.python.import_actions import incidental_names, moved_to
-from mdstorm_migrate.python.imports import PIN, Use, imported_names, reached_uses
+from mdstorm_migrate.python.imports import Use, imported_names, is_pin, reached_uses
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
@@ -65,7 +65,7 @@ def _used(module: PythonModule, use: Use) -> Iterator[Finding]:
     """Yield the finding about a use of what mdstorm does not have, or about a patch."""
     if use.is_assigned:
         yield _replaced(module, use)
-    elif use.missing == petastorm.VERSION and _is_required(module, use.node):
+    elif use.missing == petastorm.VERSION and any(map(is_pin, module.ancestors(use.node))):
         yield from _version_in_requirement(module, use.node)
     else:
         yield from _use_findings(module.span(use.node), use.missing)
@@ -94,12 +94,6 @@ def _version_in_requirement(module: PythonModule, node: ast.AST) -> Iterator[Fin
         what = "this puts Petastorm's version into a requirement"
         remedy = f"{what}: require mdstorm instead"
         yield Finding(CODE, "manual", *module.span(node), what, remedy)
-
-
-def _is_required(module: PythonModule, node: ast.AST) -> bool:
-    """Whether a version is inserted into the text of a requirement for the library."""
-    around = (one for one in module.ancestors(node) if isinstance(one, ast.BinOp | ast.JoinedStr))
-    return any(PIN.search(ast.unparse(one)) for one in around)
 
 
 def _without_holds(found: Iterable[Finding]) -> Iterator[Finding]:

@@ -98,6 +98,19 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ('from .registry import find_loader\nfind_loader("petastorm")', '"petastorm"'),
     ('def locate(name): ...\nlocate(name="petastorm")', '"petastorm"'),
     ('def f(self): return self.plugins.find_loader("petastorm")', '"petastorm"'),
+    # names that code which replaces imports compares
+    (
+        'def f(n): assert n == "petastorm"\nsetattr(builtins, "__import__", f)',
+        '"petastorm"',
+    ),
+    (
+        'def f(n): n.split(".")[0] in ("petastorm", "x")\npatch("builtins.__import__", f)',
+        '"petastorm"',
+    ),
+    (
+        'class F:\n    def find_spec(self, n): n.startswith("petastorm")\nsys.meta_path += [F()]',
+        '"petastorm"',
+    ),
     # strings that code in the file may import
     ('NAMES = ["petastorm.reader"]\nfor n in NAMES: import_module(n)', '"petastorm.reader"'),
     ('import_module("petastorm." + name)', '"petastorm."'),
