@@ -1,6 +1,6 @@
 """Loaders for the tests."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -10,6 +10,8 @@ import torch
 from hypothesis import strategies as st
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.loaders import NumberedBatches
+from mdstorm_backend.read import Block
 
 #: Arguments of `ExactOrder`.
 shuffles = st.fixed_dictionaries(
@@ -179,3 +181,11 @@ def assert_same_tensors(found: Any, expected: Any) -> None:
             assert_same_tensors(one, other)
     else:
         assert found == expected
+
+
+def lists(blocks: Iterator[Block]) -> NumberedBatches:
+    """Make batches of the numbers in blocks, as lists."""
+    for block in blocks:
+        for batch, offset, size in zip(block.batches(), block.offsets, block.sizes, strict=True):
+            numbers: Any = batch["number"]
+            yield numbers.tolist(), offset, size

@@ -349,8 +349,9 @@ def samples_of(dataset: StreamingDataset, block: Block) -> Iterator[Any]:
     Keep a reference to the block during iteration, since the block keeps the shards open.
     """
     if _is_read_by_sample(dataset):
+        make = dataset.__getitem__
         # A `map` would end, and lose the remaining samples, at a StopIteration in `__getitem__`.
-        yield from (dataset.__getitem__(number) for number in block.numbers())
+        yield from (make(number) for number in block.numbers())
         return
     yield from of_batch(block.batch, dataset._mdstorm.options)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.kit.interrupting import CtrlC
-from tests.kit.loaders import in_either_order
+from tests.kit.loaders import in_either_order, lists
 from tests.kit.small_datasets import write_numbers
 
 from mdstorm._readers.item_cursor import ItemCursor
@@ -34,12 +34,6 @@ ORDERS: dict[str, ExactOrder | ElasticOrder] = {
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_numbers(tmp_path_factory.mktemp("numbers") / "data", ROWS, tasks=10)
-
-
-def lists(blocks: Iterator[Block]) -> NumberedBatches:
-    for block in blocks:
-        for batch, offset, size in zip(block.batches(), block.offsets, block.sizes, strict=True):
-            yield batch["number"].tolist(), offset, size
 
 
 def cursor_over(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.kit.interrupting import CtrlC
-from tests.kit.loaders import Filter, Where, in_either_order, taken, torch_loader
+from tests.kit.loaders import Filter, Where, in_either_order, lists, taken, torch_loader
 from tests.kit.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
@@ -102,12 +102,6 @@ def loader_of(
         transform=transform,
     )
     return Loader(read)
-
-
-def lists(blocks: Iterator[Block]) -> NumberedBatches:
-    for block in blocks:
-        for batch, offset, size in zip(block.batches(), block.offsets, block.sizes, strict=True):
-            yield batch["number"].tolist(), offset, size
 
 
 def read_by(loader: Loader, convert: Callable[..., NumberedBatches] = lists) -> Any:
