@@ -68,14 +68,10 @@ def function_of(module: PythonModule, call: ast.Call | None) -> str:
     return called(call)
 
 
-def is_importing(module: PythonModule, call: ast.Call | None) -> bool:
-    """Whether a call is of one of the functions in `IMPORTING`, as far as the file shows."""
-    if call is None or function_of(module, call) not in IMPORTING:
-        return False
-    root: ast.expr = call.func
-    while isinstance(root, ast.Attribute):
-        root = root.value
-    bindings = module.bindings(root.id, module.scope_of(root)) if isinstance(root, ast.Name) else ()
+def is_of_library(module: PythonModule, call: ast.Call) -> bool:
+    """Whether a function named as in `IMPORTING` is that of a library, as far as the file shows."""
+    found = dotted(call.func)
+    bindings = module.bindings(found[0].id, module.scope_of(found[0])) if found is not None else ()
     libraries = {one.imported_module.partition(".")[0] for one in bindings}
     return not libraries or not _IMPORTERS.isdisjoint(libraries)
 

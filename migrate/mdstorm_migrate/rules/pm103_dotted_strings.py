@@ -16,7 +16,7 @@ from mdstorm_migrate.python.calls import (
     call_with_first,
     called,
     function_of,
-    is_importing,
+    is_of_library,
     is_target,
 )
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
@@ -174,10 +174,11 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     Sphinx. A comparison with a caught error also counts.
     """
     call = call_with_first(module, string)
-    if function_of(module, call) in PATCHING or is_target(module, string):
+    function = function_of(module, call)
+    if function in PATCHING or is_target(module, string):
         return True
-    if function_of(module, call) in IMPORTING:
-        return string.value != names.OLD_ROOT or is_importing(module, call)
+    if call is not None and function in IMPORTING:
+        return string.value != names.OLD_ROOT or is_of_library(module, call)
     parent = module.scopes.parents.get(string)
     match parent:
         case ast.Compare() if _involves_error(module, parent):
