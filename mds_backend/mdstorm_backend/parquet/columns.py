@@ -101,15 +101,13 @@ def _planned(fields: pa.Schema) -> tuple[list[Column], dict[str, pa.DataType]]:
     return [*planned], left_out
 
 
-def without_encrypted(schema: pa.Schema, footers: Sequence[Footer]) -> pa.Schema:
-    """Return a schema in which columns that a file encrypts have an `UnsupportedType`."""
-    encrypted = {name for footer in footers for name in footer.encrypted}
-    if not encrypted:
+def without_unsupported(schema: pa.Schema, footers: Sequence[Footer]) -> pa.Schema:
+    """Return a schema with an `UnsupportedType` for columns that are unsupported in some file."""
+    found = {name: kind for footer in footers for name, kind in footer.unsupported.items()}
+    if not found:
         return schema
     fields = [
-        field.with_type(UnsupportedType(f"{field.type} (encrypted)"))
-        if field.name in encrypted
-        else field
+        field.with_type(UnsupportedType(found[field.name])) if field.name in found else field
         for field in schema
     ]
     return pa.schema(fields, schema.metadata)
@@ -400,19 +398,22 @@ class StoredColumns:
             if len(mask) < table.num_rows:
                 break
             rows = int(mask.sum())
-            live = {name: _filtered(_joined(table.column(at)), mask) for name, at in names.items()}
-            if self.fields:
-                live = {
-                    name: _in_type(live[name], self.fields[name], url)
-                    if name in live
-                    else pa.nulls(rows, self.fields[name].type)
-                    for name in columns
-                }
-            yield rows, live
+            live = {
+                name: _filtered(_joined(table.column(at)), mask)
+                for name, at in names.items()
+                if at in table.schema.names  # structs without fields are not
+            }
+            yield rows, {name: self._typed(name, live.get(name), rows, url) for name in columns}
         if start != len(alive):
             raise CorruptDatasetError.of_file(
                 url, f"holds {start} rows, but {len(alive)} are recorded"
             )
+
+    def _typed(self, name: str, values: pa.Array | None, rows: int, url: str) -> pa.Array:
+        """Return a column's values in the dataset's type, or nulls if the file does not have it."""
+        if values is None:
+            return pa.nulls(rows, self.schema.field(name).type)
+        return _in_type(values, self.fields[name], url) if self.fields else values
 
     def repeated(self, name: str, value: Any, rows: int) -> pa.Array:
         """Repeat a partition column's value for `rows` rows."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base import map_files
+from mdstorm_backend.base import map_files, parse_json
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.cache.download import with_retries
 from mdstorm_backend.errors import (
@@ -26,6 +26,7 @@ from mdstorm_backend.errors import (
     UnsupportedTableError,
 )
 from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.values.arrow_types import holds_variants
 from mdstorm_backend.storage import Location
 
 #: Extensions of files in other formats, which other libraries read.
@@ -104,6 +105,9 @@ Struct: TypeAlias = dict[int, Any]
 
 #: Operating system errors that occur if a path in a table's log does not lead to a file.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
+#: Field numbers in a ``SchemaElement``, and in its ``LogicalType``.
+_TYPE, _CHILDREN, _LOGICAL, _VARIANT = 1, 5, 10, 16
+_ELEMENT: Wanted = {_TYPE: int, _CHILDREN: int, _LOGICAL: {_VARIANT: {}}}
 #: Field numbers in a ``ColumnChunk``, in its ``ColumnMetaData`` and in the ``Statistics`` of that.
 METADATA, _CRYPTO = 3, 8
 VALUES, STATISTICS = 5, 12
@@ -112,8 +116,11 @@ _CHUNK: Wanted = {
     METADATA: {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}},
     _CRYPTO: {},
 }
-#: Fields of a footer to keep: row groups and their columns.
-_FOOTER_FIELDS: Wanted = {4: [{1: [_CHUNK]}]}
+#: Field numbers in a footer, and the fields to keep: the schema, row groups and their columns.
+_SCHEMA, _ROW_GROUPS = 2, 4
+_FOOTER_FIELDS: Wanted = {_SCHEMA: [_ELEMENT], _ROW_GROUPS: [{1: [_CHUNK]}]}
+#: Key of Spark's schema, as JSON, in the metadata of files that Spark wrote.
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 #: The last bytes of a file, and those of a file whose footer is encrypted.
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 #: The advice for encrypted data.
@@ -140,8 +147,9 @@ class Footer:
         arrays, whose statistics count null rows, null elements and empty arrays alike.
     lengths : dict of str to set of int
         Lengths of a column's arrays: the mean length in each row group, rounded down and up.
-    encrypted : frozenset of str
-        Columns of which at least a part is encrypted.
+    unsupported : dict of str to str
+        Names for the types of columns that cannot be read although pyarrow knows their types: at
+        least a part is encrypted, or a variant.
     """
 
     schema: pa.Schema
@@ -149,7 +157,7 @@ class Footer:
     nbytes: tuple[int, ...]
     nulls: dict[str, int | None]
     lengths: dict[str, set[int]]
-    encrypted: frozenset[str] = frozenset()
+    unsupported: dict[str, str] = field(default_factory=dict)
 
 
 def read_footers(
@@ -173,7 +181,7 @@ def read_footers(
     CorruptDatasetError
         If a file is not a Parquet file.
     UnsupportedTableError
-        If a footer is encrypted.
+        If a footer is encrypted, or pyarrow does not support one of its types.
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
@@ -182,7 +190,7 @@ def read_footers(
 
 def read_chunks(
     location: Location, file: ParquetFileInfo, options: CacheOptions
-) -> tuple[pq.FileMetaData, list[list[Struct]]]:
+) -> tuple[pq.FileMetaData, list[Struct], list[list[Struct]]]:
     """Read a footer and the column statistics of each row group; for errors see `read_footers`.
 
     Returns
@@ -190,6 +198,8 @@ def read_chunks(
     metadata : pyarrow.parquet.FileMetaData
         The footer. Do not access columns of its row groups, because pyarrow ends the process if
         they are damaged.
+    elements : list of Struct
+        The schema's ``SchemaElement`` structs, each before its children, with the fields above.
     chunks : list of list of Struct
         For each row group, the ``ColumnChunk`` of each column, with the fields above.
     """
@@ -203,13 +213,12 @@ def read_chunks(
     try:
         # The footer's length includes a signature if columns are encrypted.
         length = int.from_bytes(tail[-8:-4], "little")
-        chunks = [
-            group[1] for group in read_struct(tail[-8 - length : -8], _FOOTER_FIELDS).get(4, [])
-        ]
+        found = read_struct(tail[-8 - length : -8], _FOOTER_FIELDS)
+        chunks = [group[1] for group in found.get(_ROW_GROUPS, [])]
         _check_counts(metadata, chunks)
     except (KeyError, ValueError) as error:
         raise CorruptDatasetError.of_file(url, f"has a damaged footer: {error}") from error
-    return metadata, chunks
+    return metadata, found[_SCHEMA], chunks
 
 
 def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]]) -> None:
@@ -232,18 +241,21 @@ def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]])
 
 def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> Footer:
     """Read a footer, with null counts from statistics and array lengths from value counts."""
-    metadata, chunks = read_chunks(location, file, options)
+    metadata, elements, chunks = read_chunks(location, file, options)
     schema = metadata.schema.to_arrow_schema()
     groups = [metadata.row_group(number) for number in range(len(chunks))]
     rows = tuple(group.num_rows for group in groups)
-    nulls: dict[str, int | None] = {}
+    owners, variants = _owners(elements)
+    lacking = {field.name for field in schema} - {schema.field(place).name for place in owners}
+    nulls: dict[str, int | None] = dict.fromkeys(lacking, sum(rows))
     lengths: dict[str, set[int]] = {}
-    encrypted: set[str] = set()
-    fields = (field for field in schema for _ in range(_num_leaves(field.type)))
-    for number, column in enumerate(fields):
-        leaf, name = metadata.schema.column(number), column.name
+    unsupported = dict.fromkeys((schema.field(place).name for place in variants), "variant")
+    unsupported |= dict.fromkeys(_spark_variants(metadata), "variant")
+    for number, owner in enumerate(owners):
+        column, leaf = schema.field(owner), metadata.schema.column(number)
+        name = column.name
         if any(_CRYPTO in columns[number] for columns in chunks):
-            encrypted.add(name)
+            unsupported[name] = f"{column.type} (encrypted)"
         if leaf.max_definition_level == 0:
             continue
         is_scalar = not pa.types.is_nested(column.type)
@@ -258,7 +270,34 @@ def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> F
                 mean, rest = divmod(chunk[VALUES], num_rows)
                 lengths.setdefault(name, set()).update({mean, mean + bool(rest)})
     nbytes = tuple(group.total_byte_size for group in groups)
-    return Footer(schema, rows, nbytes, nulls, lengths, frozenset(encrypted))
+    return Footer(schema, rows, nbytes, nulls, lengths, unsupported)
+
+
+def _owners(elements: Sequence[Struct]) -> tuple[list[int], set[int]]:
+    """Return the column that each Parquet column belongs to, and the columns that hold variants.
+
+    A struct may have no fields, and therefore no Parquet column.
+    """
+    owners: list[int] = []
+    variants: set[int] = set()
+    place, expected = -1, 0
+    for element in elements[1:]:
+        if not expected:
+            place, expected = place + 1, 1
+        expected += element.get(_CHILDREN, 0) - 1
+        if _TYPE in element:
+            owners.append(place)
+        if _VARIANT in element.get(_LOGICAL, {}):
+            variants.add(place)
+    return owners, variants
+
+
+def _spark_variants(metadata: pq.FileMetaData) -> list[str]:
+    """Return the columns that hold variants according to the schema that Spark stored."""
+    stored = (metadata.metadata or {}).get(_SPARK_SCHEMA)
+    if stored is None:
+        return []
+    return [each["name"] for each in parse_json(stored)["fields"] if holds_variants(each["type"])]
 
 
 def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
@@ -366,13 +405,6 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
                 "it to begin with '_' or '.'"
             )
         raise CorruptDatasetError(f"{url} {found}", url=url) from error
-
-
-def _num_leaves(type_: pa.DataType) -> int:
-    """Return the number of Parquet columns that values of a type are stored in."""
-    if isinstance(type_, pa.BaseExtensionType):
-        return _num_leaves(type_.storage_type)
-    return sum(_num_leaves(type_.field(i).type) for i in range(type_.num_fields)) or 1
 
 
 def missing_file(url: str, version: int) -> DatasetNotFoundError:

@@ -153,7 +153,7 @@ def _open_files(
     ]
     stored = columns.common_schema([footer.schema for footer in found], file_urls)
     fields += [field for field in stored if field.name not in partition_columns]
-    arrow = columns.without_encrypted(pa.schema(fields, stored.metadata), found)
+    arrow = columns.without_unsupported(pa.schema(fields, stored.metadata), found)
     schema, left_out = columns.columns_of(arrow, partition_columns, found, row_groups, url)
     text = "\n".join(
         f"{file.name} {file.size} {file.identity} {footer.rows}"
@@ -368,7 +368,7 @@ def _open_table(
             footer = _renamed(next(found), stored, names, file_url)
         described.append(footer)
         row_groups += _live_row_groups(file, info.name, file_url, footer, whole=whole)
-    arrow = columns.without_encrypted(arrow, described)
+    arrow = columns.without_unsupported(arrow, described)
     partitions = table.partition_columns
     schema, left_out = columns.columns_of(arrow, partitions, described, row_groups, url)
     return ParquetDataset(
@@ -448,8 +448,8 @@ def _renamed(
     nulls: dict[str, int | None] = {n: sum(footer.rows) for n in names if n not in places}
     nulls |= {name: footer.nulls[at] for name, at in places.items() if at in footer.nulls}
     lengths = {name: footer.lengths[at] for name, at in places.items() if at in footer.lengths}
-    encrypted = frozenset(name for name, at in places.items() if at in footer.encrypted)
-    return footers.Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths, encrypted)
+    unsupported = {n: footer.unsupported[at] for n, at in places.items() if at in footer.unsupported}
+    return footers.Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths, unsupported)
 
 
 def _live_row_groups(

@@ -362,7 +362,7 @@ def _of_file(
 ) -> list[Bounds]:
     """Return the bounds of the columns in each row group of a file."""
     location = dataset.location
-    metadata, groups = footers.read_chunks(location, file, dataset.cache or CacheOptions())
+    metadata, _, groups = footers.read_chunks(location, file, dataset.cache or CacheOptions())
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     # A struct's field may have the same path as a column whose name contains a dot.
     places = {leaf.path: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}

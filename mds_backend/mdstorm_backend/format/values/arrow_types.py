@@ -195,6 +195,14 @@ def simple_name(spark_type: SparkType) -> str:
     return "vector" if is_vector(spark_type) else str(spark_type.get("class") or kind)
 
 
+def holds_variants(spark_type: SparkType) -> bool:
+    """Whether the type is a variant, or has one at any depth."""
+    if isinstance(spark_type, str):
+        return spark_type == "variant"
+    parts = [spark_type[key] for key in ("elementType", "keyType", "valueType") if key in spark_type]
+    return any(map(holds_variants, (*parts, *(f["type"] for f in spark_type.get("fields", ())))))
+
+
 def arrow_type(spark_type: SparkType) -> pa.DataType:
     """Return the Arrow type that holds the values of a Spark type.
 
