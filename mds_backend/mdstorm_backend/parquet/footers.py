@@ -128,6 +128,8 @@ READ_WITH_KEYS = (
     "mdstorm has no keys: read it with Spark or pyarrow, which can have them, and write the rows "
     "without encryption, or pass Spark's DataFrame to make_spark_converter"
 )
+#: Key of the Arrow schema that some writers store beside Parquet's.
+_ARROW_SCHEMA = b"ARROW:schema"
 #: Number of bytes to read first at the end of a file; nearly all footers are shorter.
 _TAIL = 64 << 10
 
@@ -373,22 +375,30 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     CorruptDatasetError
         If there is no valid footer.
     UnsupportedTableError
-        If the footer is encrypted.
+        If the footer is encrypted, or pyarrow does not support one of its types.
     """
     try:
-        return pq.read_metadata(pa.BufferReader(content))
+        metadata = pq.read_metadata(pa.BufferReader(content))
+        if "list_view" not in str(metadata.schema.to_arrow_schema().types):
+            return metadata
+        # pyarrow casts list views to invalid lists. Without the Arrow schema, it reads lists.
+        end = int.from_bytes(content[-8:-4].to_pybytes(), "little") + 8
+        footer = content[-end:].to_pybytes().replace(_ARROW_SCHEMA, _ARROW_SCHEMA.lower())
+        return pq.read_metadata(pa.BufferReader(footer))
     # UnicodeDecodeError is raised for an invalid name.
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if content[-4:].to_pybytes() == _ENCRYPTED:
             raise UnsupportedTableError(
                 f"{url} is an encrypted Parquet file, and {READ_WITH_KEYS}", url=url
             ) from error
-        if "Unrecognized type" in str(error):
-            found = (
-                f"holds columns of a type that pyarrow {pa.__version__} does not support "
-                f"({error}), such as the string views that delta-rs writes: install a newer pyarrow"
-            )
-        elif url.endswith(f"/{INDEX_NAME}"):
+        if isinstance(error, pa.ArrowNotImplementedError) or "Unrecognized type" in str(error):
+            raise UnsupportedTableError(
+                f"{url} holds columns of a type that pyarrow {pa.__version__} does not support "
+                f"({error}), such as 128-bit integers or, before pyarrow 16, string views: install "
+                "a newer pyarrow, or write the columns as other types",
+                url=url,
+            ) from error
+        if url.endswith(f"/{INDEX_NAME}"):
             found = (
                 "belongs to an MDS dataset, which is not Parquet and needs no conversion: pass the "
                 "URL of its directory to open_dataset or make_batch_reader"
