@@ -122,7 +122,10 @@ class NullPolicy:
         is_array = isinstance(values, np.ndarray)
         # Nulls inside arrays of strings and binaries are not counted.
         may_have_nulls = column.may_have_nulls or _holds_texts(column)
-        if not may_have_nulls or (is_array and values.dtype != object):
+        if is_array:
+            if not may_have_nulls or values.dtype != object:
+                return values
+        elif not (may_have_nulls or values.null_count):
             return values
         if (column.is_nested or column.is_late) and column.name not in self.fill:
             return values  # returned as Python objects, where null is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import index
 from typing import Any
 
@@ -237,6 +238,9 @@ def _to_output(column: Column, values: pa.Array, exact_nulls: bool) -> Values:
     With `exact_nulls`, nulls in floating-point columns stay nulls instead of becoming NaN. The
     result may be a read-only view of `values`.
     """
+    if values.null_count and not column.may_have_nulls:
+        # A table's log recorded no nulls, but the file has some, or does not have the column.
+        column = replace(column, null_count=values.null_count)
     dtype = column.parsed_encoding.dtype
     if dtype is None:
         return values

@@ -133,7 +133,7 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
     if column.is_array:
         return _arrays_to_numpy(values, column)
     if column.is_nested or not pa.types.is_list(values.type):
-        return scalars_to_numpy(values, _has_nulls(values, column, column.null_count))
+        return scalars_to_numpy(values, column.null_count > 0 or values.null_count > 0)
     lengths = np.unique(np.asarray(pc.list_value_length(values)))
     is_even = column.may_have_one_length and len(lengths) == 1 and not values.null_count
     if is_even and nested_lists.depth_of(values.type) == 1:
@@ -167,18 +167,13 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
     return objects(values.to_pylist())
 
 
-def _has_nulls(values: pa.Array, column: Column, counted: int) -> bool:
-    """Whether the column has nulls; if the column's origin does not count them, check `values`."""
-    return counted > 0 or (not column.origin.counts_nulls and values.null_count > 0)
-
-
 def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
     """Stack arrays if they have the same shape and no row is null; otherwise return objects."""
     shape = column.value_shape
     if column.may_have_one_length and not values.null_count:
         shape = nested_lists.shapes_of(values).common()
     flat = nested_lists.elements_of(values)
-    flat = scalars_to_numpy(flat, _has_nulls(flat, column, column.element_null_count))
+    flat = scalars_to_numpy(flat, column.element_null_count > 0 or flat.null_count > 0)
     if shape is not None and not column.null_count and not values.null_count:
         return flat.reshape(len(values), *shape)
     return objects(

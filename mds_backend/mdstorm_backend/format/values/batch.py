@@ -118,6 +118,15 @@ def concat_stored(parts: Sequence[Values], name: str = "") -> Values:
     filled = [part for part in parts if len(part)] or list(parts[:1])
     types = [None if isinstance(part, np.ndarray) else part.type for part in filled]
     lists = [type_ is not None and pa.types.is_list(type_) for type_ in types]
+    arrow = next((type_ for type_ in types if type_ is not None), None)
+    if arrow is not None and not any(lists):
+        # Only the shards that have nulls which were not recorded return Arrow arrays.
+        filled = [
+            as_arrow(part).cast(arrow)
+            if isinstance(part, np.ndarray) and part.dtype.kind != "O"
+            else part
+            for part in filled
+        ]
     # Types with other names for the elements are equal, but have different hashes.
     if not any(lists) or all(type_ == types[0] for type_ in types):
         return concat_values(filled, name)

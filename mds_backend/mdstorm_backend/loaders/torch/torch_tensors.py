@@ -112,7 +112,7 @@ def to_torch(
         if values.null_count:
             raise null_error(name, values.null_count, "PyTorch")
         return _array_to_torch(scalars_to_numpy(values, has_nulls=False), name, promotes)
-    has_nulls = values.null_count > 0 if column is None else column.null_count > 0
+    has_nulls = values.null_count > 0 or (column is not None and column.null_count > 0)
     if has_nulls:
         check_exact(values, name)
     return _array_to_torch(scalars_to_numpy(values, has_nulls), name, promotes)
