@@ -15,6 +15,7 @@ import pyarrow as pa
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format import Batch, Column, Values, depth_of
+from mdstorm_backend.format.values.python_objects import date_objects, python_objects
 from mdstorm_backend.loaders import beyond_nanoseconds
 from mdstorm_backend.read import column_to_numpy, decode_late, objects, scalars_to_numpy
 
@@ -72,6 +73,11 @@ def cells(values: Values, column: Column | None = None) -> list[Any]:
     `Decimal`, dates ``datetime64[D]``, and timestamps ``datetime64[us]``. Arrays are views of one
     NumPy array with the elements of all rows. A null is None, or NaN in a column of floating-point
     scalars.
+
+    Raises
+    ------
+    EncodingError
+        If Python's types cannot hold a value; see `python_objects`.
     """
     if isinstance(values, np.ndarray):
         is_view = isinstance(column, ArrayColumn) and values.dtype.kind != "O"
@@ -82,6 +88,11 @@ def cells(values: Values, column: Column | None = None) -> list[Any]:
         return [None if is_null else np.asarray(value) for value, is_null in plain]
     if column is not None and column.is_late:
         return list(decode_late(values, column))
+    with python_objects("" if column is None else column.name, values):
+        return _arrow_cells(values, column)
+
+
+def _arrow_cells(values: pa.Array, column: Column | None) -> list[Any]:
     type_ = values.type
     if column is not None and column.is_array and depth_of(type_) > 1:
         return list(column_to_numpy(values, column))
@@ -134,11 +145,18 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
     ------
     InvalidArgumentError
         If a timestamp does not fit into nanoseconds; also ValueError.
+    EncodingError
+        If Python's types cannot hold a value; see `python_objects`.
     """
     if isinstance(values, np.ndarray):
         return _of_numpy(name, values)
     if column is not None and column.is_late:
         return decode_late(values, column)
+    with python_objects(name, values):
+        return _of_arrow(name, values, column)
+
+
+def _of_arrow(name: str, values: pa.Array, column: Column | None) -> npt.NDArray[Any]:
     if column is not None and column.is_array and depth_of(values.type) > 1:
         return column_to_numpy(values, column)
     if _is_list(values.type):
@@ -180,9 +198,7 @@ def _of_numpy(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype.kind != "M":
         return values
     if values.dtype == "datetime64[D]":
-        dates = values.astype(object)
-        dates[np.isnat(values)] = None
-        return dates
+        return date_objects(name, values)
     return _nanoseconds(name, values)
 
 

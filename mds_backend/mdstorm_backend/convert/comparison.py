@@ -19,6 +19,7 @@ from mdstorm_backend.convert import parquet_to_mds
 from mdstorm_backend.display import Progress, counted, progress
 from mdstorm_backend.format import check_decimals, check_float_dtype
 from mdstorm_backend.format.values import arrow_types, nested_lists
+from mdstorm_backend.format.values.python_objects import python_objects
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource, batch_formats
 
@@ -272,7 +273,8 @@ def _differing_rows(
             positions = np.flatnonzero(differing(a, b))
             if len(positions):
                 some = positions[:_MOST_EXAMPLES].tolist()
-                values = [(start + place, a[place].as_py(), b[place].as_py()) for place in some]
+                with python_objects(name, a, start), python_objects(name, b, start):
+                    values = [(start + place, a[place].as_py(), b[place].as_py()) for place in some]
                 yield name, len(positions), values
         start += left.num_rows
 

@@ -175,7 +175,8 @@ class Conversion:
                 # With fewer tasks than threads, each task decodes several columns at a time.
                 batches = self.read(self.tasks[number], use_threads=len(left) < workers)
                 prefix = f"part-{number:05}-{self.job}-{attempt}"
-                reports[number] = self._write(rows.counted(batches), prefix, rows, notes=notes)
+                first = sum(self.row_counts[:number])
+                reports[number] = self._write(rows.counted(batches), prefix, first, notes=notes)
             except BaseException as error:
                 ended.put(error)
             else:
@@ -195,11 +196,11 @@ class Conversion:
         return [report for number in range(len(self.tasks)) for report in reports[number]]
 
     def _write(
-        self, batches: Iterator[pa.RecordBatch], prefix: str, rows: _Rows, *, notes: bool
+        self, batches: Iterator[pa.RecordBatch], prefix: str, first_row: int, *, notes: bool
     ) -> list[full_shard.ShardReport]:
         """Write a task's shards and, if `notes`, the record that marks the task as finished."""
         reports = batch_shards.write_shards(
-            batches, self.location, self.schema, self.format_, prefix
+            batches, self.location, self.schema, self.format_, prefix, first_row
         )
         if notes:
             shards = [report.to_json() for report in reports]

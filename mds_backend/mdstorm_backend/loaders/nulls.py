@@ -22,6 +22,7 @@ from mdstorm_backend.display import counted
 from mdstorm_backend.format import Column, Schema, depth_of, shapes_of
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, are_null, as_arrow
 from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
+from mdstorm_backend.format.values.python_objects import beyond_nanoseconds
 from mdstorm_backend.read import SampleSource, column_to_numpy, objects
 
 _logger = logging.getLogger(__name__)
@@ -29,7 +30,6 @@ _logger = logging.getLogger(__name__)
 #: Up to this number, float64 can represent every integer.
 _EXACT = 1 << 53
 _NS_PER_US = 1000
-_LARGEST_US = np.iinfo(np.int64).max // _NS_PER_US
 
 
 class NullPolicy:
@@ -461,17 +461,6 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
             column=name,
         )
     return _microseconds(array) * _NS_PER_US
-
-
-def beyond_nanoseconds(times: npt.NDArray[Any]) -> np.datetime64 | None:
-    """Return the time farthest from 1970 if it is before 1677 or after 2262, else None."""
-    missing = np.isnat(times)
-    present = times[~missing] if missing.any() else times.reshape(-1)
-    numbers = _microseconds(present)
-    if len(numbers) and max(int(numbers.max()), -int(numbers.min())) > _LARGEST_US:
-        worst: np.datetime64 = present[np.abs(numbers).argmax()]
-        return worst
-    return None
 
 
 def _microseconds(times: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ import numpy as np
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import Values, as_arrow
 from mdstorm_backend.format.values.arrow_types import simple_name
+from mdstorm_backend.format.values.python_objects import python_objects
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,8 @@ def head(
             break
         batch = dataset.shard(number).read(np.arange(count), names, exact_nulls=True)
         for name in names:
-            found[name] += _as_objects(batch[name])
+            with python_objects(name, batch[name], dataset.bounds[number]):
+                found[name] += _as_objects(batch[name])
         n -= count
     return found
 

@@ -448,7 +448,9 @@ def _renamed(
     nulls: dict[str, int | None] = {n: sum(footer.rows) for n in names if n not in places}
     nulls |= {name: footer.nulls[at] for name, at in places.items() if at in footer.nulls}
     lengths = {name: footer.lengths[at] for name, at in places.items() if at in footer.lengths}
-    unsupported = {n: footer.unsupported[at] for n, at in places.items() if at in footer.unsupported}
+    unsupported = {
+        n: footer.unsupported[at] for n, at in places.items() if at in footer.unsupported
+    }
     return footers.Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths, unsupported)
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, EncodingRangeError
 from mdstorm_backend.format import Column, Schema, is_number, plain_type, plain_values
 from mdstorm_backend.format.encodings.numbers import to_numpy
 from mdstorm_backend.format.values import nested_lists
@@ -25,6 +26,7 @@ from mdstorm_backend.format.values.batch import (
     copy_values,
     take_values,
 )
+from mdstorm_backend.format.values.python_objects import first_failure, python_objects
 from mdstorm_backend.parquet.columns import StoredColumns, read_errors
 from mdstorm_backend.parquet.footers import RowGroup
 from mdstorm_backend.read.batch_formats import column_to_numpy
@@ -145,8 +147,11 @@ class ParquetShard(Shard):
             raise ArgumentTypeError(
                 f"{self.url} has no columns {unknown}; its dataset has {list(self.schema.names)}"
             )
-        found = self.read(np.array([row]), names, exact_nulls=True)
-        return {name: _value(self.schema[name], found[name], 0) for name in names}
+        found: dict[str, Any] = {}
+        for name, values in self.read(np.array([row]), names, exact_nulls=True).items():
+            with python_objects(name, values, row, self.url):
+                found[name] = _value(self.schema[name], values)
+        return found
 
     def _decode(self, columns: Sequence[str]) -> dict[str, list[pa.Array]]:
         partition = self._row_group.partition
@@ -198,20 +203,21 @@ def _copies(chunks: Sequence[Values], rows: Rows) -> list[Values]:
     return found or [copy_values(chunks[0], 0, 0)]
 
 
-def _value(column: Column, values: Values, row: int) -> Any:
+def _value(column: Column, values: Values) -> Any:
+    """Return the only value of a column."""
     if isinstance(values, np.ndarray):
-        return values[row].copy()
-    value, rows = values[row], values.slice(row, 1)
+        return values[0].copy()
+    value = values[0]
     if not value.is_valid:
         return None
     if column.is_array:
-        elements = nested_lists.elements_of(rows)
-        has_nulls = elements.null_count or nested_lists.null_lists_in(rows)
-        return value.as_py() if has_nulls else column_to_numpy(rows, column)[0]
+        elements = nested_lists.elements_of(values)
+        has_nulls = elements.null_count or nested_lists.null_lists_in(values)
+        return value.as_py() if has_nulls else column_to_numpy(values, column)[0]
     # If nulls were not counted, columns are Arrow arrays even without nulls.
     is_time = pa.types.is_date(value.type) or pa.types.is_timestamp(value.type)
     if not column.has_nulls and (is_number(value.type) or is_time):
-        return rows.to_numpy(zero_copy_only=False)[0]
+        return values.to_numpy(zero_copy_only=False)[0]
     return value.as_py()
 
 
@@ -219,11 +225,26 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
     """Convert a column's values to its `Column.arrow_type`.
 
     Timestamps are truncated to microseconds, with a warning if that loses nanoseconds.
+
+    Raises
+    ------
+    EncodingRangeError
+        If microseconds cannot hold a timestamp.
     """
     try:
         found = plain_values(values)
     except pa.ArrowInvalid:
-        found = values.cast(plain_type(values.type), safe=False)
+        options = pc.CastOptions(plain_type(values.type), allow_time_truncate=True)
+        failure = first_failure(values, lambda v: v.cast(options=options), (pa.ArrowInvalid,))
+        if failure is not None:
+            row, error = failure
+            raise EncodingRangeError(
+                f"column {column.name!r} of {column.origin.url} holds a time in row {row} of "
+                f"{len(values)} that microseconds cannot hold ({error}). Correct the row, or "
+                "leave the column out",
+                column=column.name,
+            ) from error
+        found = values.cast(options=options)
         warn_user(
             f"column {column.name!r} of {column.origin.url} holds nanoseconds, which are "
             "truncated because times are read in microseconds. Store them as integers to keep all "

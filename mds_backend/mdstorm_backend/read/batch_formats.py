@@ -14,6 +14,11 @@ from mdstorm_backend.base import require
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format import Batch, Column, Schema, Values
 from mdstorm_backend.format.values import nested_lists
+from mdstorm_backend.format.values.python_objects import (
+    date_objects,
+    nanosecond_times,
+    python_objects,
+)
 from mdstorm_backend.read.late import decode_late, objects
 from mdstorm_backend.read.logical import as_lists
 
@@ -117,11 +122,21 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
 
     `column` is None for a column that is not stored; the dtype then depends on the nulls in
     `values`.
+
+    Raises
+    ------
+    EncodingError
+        If Python's types cannot hold a value; see `python_objects`.
     """
     if isinstance(values, np.ndarray):
         return values
     if column is not None and column.is_late:
         return decode_late(values, column)
+    with python_objects("" if column is None else column.name, values):
+        return _arrow_to_numpy(values, column)
+
+
+def _arrow_to_numpy(values: pa.Array, column: Column | None) -> npt.NDArray[Any]:
     if column is None:
         if nested_lists.depth_of(values.type) > 1:
             return objects(values.to_pylist())
@@ -193,25 +208,28 @@ def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:
 def column_for_pandas(values: Values, column: Column | None) -> npt.NDArray[Any]:
     """Convert one column for `arrays_to_pandas`: like `column_to_numpy`, but dates as objects."""
     if not isinstance(values, np.ndarray) and pa.types.is_date(values.type):
-        return objects(values.to_pylist())
+        with python_objects("" if column is None else column.name, values):
+            return objects(values.to_pylist())
     return column_to_numpy(values, column)
 
 
 def arrays_to_pandas(arrays: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
-    """Make a DataFrame from arrays by column name; see `to_pandas`."""
+    """Make a DataFrame from arrays by column name; see `to_pandas`.
+
+    Raises
+    ------
+    EncodingRangeError
+        If a date is not in the years 1 to 9999, or a timestamp not in the years 1677 to 2262.
+    """
     pandas = require("pandas")
-    return pandas.DataFrame({name: _series(pandas, array) for name, array in arrays.items()})  # type: ignore[no-any-return]
+    return pandas.DataFrame({name: _series(pandas, name, a) for name, a in arrays.items()})  # type: ignore[no-any-return]
 
 
-def _series(pandas: Any, array: npt.NDArray[Any]) -> Any:
+def _series(pandas: Any, name: str, array: npt.NDArray[Any]) -> Any:
     if array.ndim > 1:
         array = objects(list(array))
     if array.dtype == "datetime64[D]":
-        dates = array.astype(object)
-        dates[np.isnat(array)] = None
-        return pandas.Series(dates, dtype=object)
+        return pandas.Series(date_objects(name, array), dtype=object)
     if array.dtype.kind == "M":
-        # pandas raises an error for a timestamp that does not fit, whereas NumPy would overflow
-        # silently.
-        return pandas.Series(array).astype("datetime64[ns]")
+        return pandas.Series(nanosecond_times(name, array))
     return pandas.Series(array, dtype=array.dtype)

@@ -24,6 +24,7 @@ from mdstorm_backend.format.encodings.encoding import DecodeSpan
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.layout import ShardLayout, Validity, parse_header, unpack_validity
 from mdstorm_backend.format.values.nested_lists import elements_of, with_elements
+from mdstorm_backend.format.values.python_objects import check_python_objects
 from mdstorm_backend.read.logical import ValueDecoder, to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 from mdstorm_backend.storage import Buffer
@@ -215,17 +216,19 @@ class MDSShard(Shard):
         row = index(row)  # NumPy's narrow integers would overflow below
         if not 0 <= row < self.num_samples:
             raise IndexError(f"sample {row} of {self.num_samples} in {self.url}")
+        key = None if columns is None else tuple(columns)
+        names = self.schema.names if key is None else key
         try:
-            key = None if columns is None else tuple(columns)
             decode = self._samplers.get(key)
             if decode is None:
-                names = self.schema.names if key is None else key
                 self._check_columns(names)
                 decode = self._samplers[key] = _sample_decoder(self, names)
             return decode(row)
         except (IndexError, OverflowError, ValueError, struct.error) as error:
             if isinstance(error, MDStormError):
                 raise
+            for name, values in self.read(np.array([row]), names, exact_nulls=True).items():
+                check_python_objects(name, values, row, self.url)
             raise self.corrupt(f"holds values that cannot be decoded ({error})") from error
 
     def corrupt(self, what: str) -> CorruptDatasetError:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Batch, num_rows, take_values
+from mdstorm_backend.format.values.python_objects import python_objects
 from mdstorm_backend.storage import Arrival
 
 #: Sample numbers within a shard: ascending, without duplicates.
@@ -212,11 +213,13 @@ class MemoryShard(Shard):
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return one sample; values are NumPy values or Python objects."""
-        return {
-            name: values[row] if isinstance(values, np.ndarray) else values[row].as_py()
-            for name, values in self.batch.items()
-            if columns is None or name in columns
-        }
+        found: dict[str, Any] = {}
+        for name, values in self.batch.items():
+            if columns is not None and name not in columns:
+                continue
+            with python_objects(name, values[row : row + 1], row):
+                found[name] = values[row] if isinstance(values, np.ndarray) else values[row].as_py()
+        return found
 
 
 def contiguous(rows: Rows) -> slice | None:

@@ -17,6 +17,7 @@ from mdstorm_backend.format import layout, shard_info
 from mdstorm_backend.format.encodings import arrays, encode_arrays
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
+from mdstorm_backend.format.values.python_objects import first_failure
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import directories
 from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport, shard_name
@@ -231,6 +232,8 @@ class BatchShards:
     given : frozenset of str
         Columns whose encodings the user chose: arrays are stored with their lengths even if all
         arrays of a shard have the same length, and never as JSON.
+    first_row : int
+        Number of the first row, for messages.
     num_rows : int
         Number of rows appended.
     """
@@ -239,6 +242,7 @@ class BatchShards:
     format_: ShardFormat
     emit: Callable[[FullShard], None]
     given: frozenset[str] = frozenset()
+    first_row: int = 0
     num_rows: int = field(default=0, init=False)
     #: Nested array columns stored as JSON in a shard, and therefore in all later shards.
     _as_json: set[str] = field(default_factory=set, init=False)
@@ -297,7 +301,13 @@ class BatchShards:
     def _encode_one(self, name: str, values: pa.Array) -> EncodedColumn:
         column = self.schema[name]
         as_json = name in self._as_json
-        encoded = encode_column(column, values, ragged=name in self._ragged, as_json=as_json)
+        encoded = encode_column(
+            column,
+            values,
+            ragged=name in self._ragged,
+            as_json=as_json,
+            first_row=self.first_row + self.num_rows,
+        )
         if encoded.encoding == "json" and column.is_array:
             if name in self.given:
                 raise _refused(column, ValueError(encode_arrays.UNEVEN))
@@ -311,6 +321,7 @@ def write_shards(
     schema: Schema,
     format_: ShardFormat,
     prefix: str,
+    first_row: int = 0,
 ) -> list[ShardReport]:
     """Write record batches as shards, cut by `BatchShards`.
 
@@ -324,6 +335,8 @@ def write_shards(
         As for `BatchShards`.
     prefix : str
         Start of the shards' names, unique to this call: ``<prefix>.<sequence>.mds``.
+    first_row : int
+        Number of the first row, for messages.
 
     Returns
     -------
@@ -346,7 +359,7 @@ def write_shards(
             directories.retried(location, lambda: location.write(name, content))
         reports.append(report)
 
-    shards = BatchShards(schema, format_, store)
+    shards = BatchShards(schema, format_, store, first_row=first_row)
     for batch in batches:
         shards.write(batch)
     shards.flush()
@@ -354,7 +367,7 @@ def write_shards(
 
 
 def encode_column(
-    column: Column, values: pa.Array, *, ragged: bool, as_json: bool = False
+    column: Column, values: pa.Array, *, ragged: bool, as_json: bool = False, first_row: int = 0
 ) -> EncodedColumn:
     """Encode some rows of a column.
 
@@ -370,26 +383,40 @@ def encode_column(
         Store arrays with their lengths even if all of them have the same length.
     as_json : bool
         Store nested lists as JSON, even if all of them here are arrays.
+    first_row : int
+        Number of the first row, for messages.
 
     Raises
     ------
     EncodingError
-        If a value does not fit the encoding.
+        If a value does not fit the encoding, or is invalid: text that is not UTF-8, or a decimal
+        beyond its precision.
     """
     cast, encoding = column.spark_type is not None, column.parsed_encoding
-    try:
+
+    def encode(rows: pa.Array) -> EncodedColumn:
+        rows.validate(full=True)
         if as_json and isinstance(encoding, arrays.Array):
-            return encoding.encode_column_as_json(column.name, values)
-        return encoding.encode_column(column.name, values, cast=cast, ragged=ragged)
+            return encoding.encode_column_as_json(column.name, rows)
+        return encoding.encode_column(column.name, rows, cast=cast, ragged=ragged)
+
+    try:
+        return encode(values)
     except MDStormError:
         raise
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise _refused(column, error) from error
+    except _REFUSALS as error:
+        row, reason = first_failure(values, encode, _REFUSALS) or (None, error)
+        raise _refused(column, reason, None if row is None else first_row + row) from error
 
 
-def _refused(column: Column, error: Exception) -> EncodingError:
+#: Errors of encodings for values that they cannot hold.
+_REFUSALS = (ArithmeticError, TypeError, ValueError)
+
+
+def _refused(column: Column, error: Exception, row: int | None = None) -> EncodingError:
+    where = "" if row is None else f" in row {row}"
     return EncodingError.class_for(error)(
-        f"column {column.name!r} has a value that encoding {column.encoding!r} cannot hold: "
+        f"column {column.name!r} has a value{where} that encoding {column.encoding!r} cannot hold: "
         f"{error}. Convert the column first, or choose a different encoding",
         column=column.name,
         encoding=column.encoding,

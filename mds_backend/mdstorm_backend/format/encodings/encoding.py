@@ -15,6 +15,7 @@ import pyarrow as pa
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format.values import arrow_types
 from mdstorm_backend.format.values.batch import Positions, Values, gather_binary, gather_fixed
+from mdstorm_backend.format.values.python_objects import check_years
 
 #: Predicate on an Arrow type.
 _Check: TypeAlias = Callable[[pa.DataType], bool]
@@ -282,7 +283,9 @@ class Encoding(ABC):
         ``bytes`` are stored unchanged unless `is_number`, as by MosaicML Streaming's writer, so
         that a JPEG file can be written to a ``jpeg`` column.
         """
-        return self.encode if self.is_number else passing_bytes(self.encode, self.size)
+        if self.is_number:
+            return self.encode
+        return passing_bytes(self.encode, self.size, is_text=self.is_text)
 
     def encode_column(
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False
@@ -322,8 +325,10 @@ class Encoding(ABC):
         Binaries are stored unchanged, and so are strings if `is_text`.
         """
         is_binary = pa.types.is_binary(values.type)
-        if self.is_cast and not is_binary:
-            values = values.cast(pa.string())
+        if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
+            check_years(values)
+        if self.is_text if is_binary else self.is_cast:
+            values = values.cast(pa.string())  # raises an error for binaries that are not UTF-8
         if is_binary or (self.is_text and pa.types.is_string(values.type)):
             return arrow_types.stored_bytes(values, self.null_bytes)
         return self.encode_each(values)
@@ -449,14 +454,16 @@ class EncodedColumn:
     element_ends: npt.NDArray[np.int64] | None = None
 
 
-def passing_bytes(encode: Encode, size: int | None) -> Encode:
-    """Extend `encode` to return ``bytes`` unchanged, after checking their `size` if given."""
+def passing_bytes(encode: Encode, size: int | None, *, is_text: bool = False) -> Encode:
+    """Extend `encode` to return ``bytes`` unchanged, after checking their `size` or UTF-8."""
 
     def pass_bytes(value: Any) -> bytes:
         if not isinstance(value, bytes):
             return encode(value)
         if size is not None and len(value) != size:
             raise ValueError(f"it has {len(value)} bytes and must have {size}")
+        if is_text:
+            value.decode()
         return value
 
     return pass_bytes

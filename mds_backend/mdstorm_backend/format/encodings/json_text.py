@@ -20,6 +20,7 @@ import pyarrow as pa
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.nested_lists import children_of, element_type
+from mdstorm_backend.format.values.python_objects import check_years
 
 _TEXT = pa.large_string()
 _MUST_ESCAPE = r'[\x00-\x1f"\\]'
@@ -38,6 +39,11 @@ def json_text(values: pa.Array) -> pa.Array:
     -------
     pyarrow.Array
         ``large_string`` of the same length, without nulls: a null is the string ``null``.
+
+    Raises
+    ------
+    OverflowError
+        If a date or timestamp is not in the years 1 to 9999.
     """
     if pa.types.is_null(values.type):
         return pa.array(["null"] * len(values), _TEXT)
@@ -68,6 +74,8 @@ def _unquoted(values: pa.Array) -> pa.Array:
     if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
         encoded = [None if v is None else base64.b64encode(v).decode() for v in values.to_pylist()]
         return pa.array(encoded, _TEXT)
+    if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
+        check_years(values)
     if pa.types.is_timestamp(values.type) and values.type.tz:
         return values.cast(pa.timestamp("us", tz="UTC")).cast(_TEXT)
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):

@@ -31,10 +31,11 @@ class String(Encoding):
     stores = (pa.types.is_temporal, pa.types.is_boolean)
 
     def encode(self, value: Any) -> bytes:
-        """Return the string as UTF-8; ``bytes`` are returned unchanged."""
+        """Return the string as UTF-8; ``bytes`` have to be UTF-8, and are returned unchanged."""
         if isinstance(value, str):
             return value.encode()
         if isinstance(value, bytes):
+            value.decode()
             return value
         raise TypeError(f"expected a str, found {type(value).__name__}")
 

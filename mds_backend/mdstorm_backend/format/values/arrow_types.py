@@ -199,7 +199,9 @@ def holds_variants(spark_type: SparkType) -> bool:
     """Whether the type is a variant, or has one at any depth."""
     if isinstance(spark_type, str):
         return spark_type == "variant"
-    parts = [spark_type[key] for key in ("elementType", "keyType", "valueType") if key in spark_type]
+    parts = [
+        spark_type[key] for key in ("elementType", "keyType", "valueType") if key in spark_type
+    ]
     return any(map(holds_variants, (*parts, *(f["type"] for f in spark_type.get("fields", ())))))
 
 

@@ -15,6 +15,7 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.format import Column, Values, depth_of, shapes_of
 from mdstorm_backend.format.values import nested_lists
+from mdstorm_backend.format.values.python_objects import date_objects, python_objects
 from mdstorm_backend.loaders import NumberedBatches, ReaderOptions
 from mdstorm_backend.loaders.nulls import check_exact, check_nulls, nanoseconds, null_error
 from mdstorm_backend.loaders.torch.collation import collate_objects
@@ -107,7 +108,8 @@ def to_torch(
     if is_array and pa.types.is_list(type_) and _has_tensor(nested_lists.element_type(type_)):
         return _lists_to_torch(values, column, name, promotes)
     if not _has_tensor(type_):
-        return _to_list(values)
+        with python_objects(name, values):
+            return _to_list(values)
     if not _has_nan(type_):
         if values.null_count:
             raise null_error(name, values.null_count, "PyTorch")
@@ -231,7 +233,7 @@ def _array_to_torch(array: npt.NDArray[Any], name: str, promotes: bool) -> Torch
     if kind in "OSU":
         return list(array)
     if kind == "M" and array.dtype == "datetime64[D]":
-        return list(array.tolist())
+        return list(date_objects(name, array))
     if kind == "M":
         array = nanoseconds(array, name, "PyTorch")
     elif kind == "b":
