@@ -128,7 +128,7 @@ def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schem
 
     Raises
     ------
-    CorruptDatasetError
+    UnsupportedTableError
         If a file has different columns than the first one, or a column has an incompatible type.
     """
     first = schemas[0]
@@ -157,8 +157,8 @@ def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schem
     return pa.schema(fields, first.metadata)
 
 
-def _mixed(what: str, url: str) -> CorruptDatasetError:
-    return CorruptDatasetError(
+def _mixed(what: str, url: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
         f"{what}: all files in a dataset need the same columns. Pass the matching files as a list, "
         "or rewrite the others",
         url=url,
@@ -236,14 +236,14 @@ def partition_columns(
 
     Raises
     ------
-    CorruptDatasetError
+    UnsupportedTableError
         If files have different partition columns.
     """
     texts = [partition_texts(name) for name in names]
     first = list(texts[0])
     for name, found in zip(names, texts, strict=True):
         if list(found) != first:
-            raise CorruptDatasetError(
+            raise UnsupportedTableError(
                 f"{url}/{name} is partitioned by {list(found)}, but {url}/{names[0]} by {first}: "
                 "all files in a dataset need the same partition columns. Move the file, or pass "
                 "the files as a list to read them without partition columns",
@@ -317,7 +317,7 @@ class StoredColumns:
 
         Raises
         ------
-        CorruptDatasetError
+        UnsupportedTableError
             If the table finds columns by field id, but the file's columns have no ids.
         """
         if not self.fields:
@@ -326,9 +326,10 @@ class StoredColumns:
         by_number = any(field.field_id is not None for field in fields)
         by_number = by_number and not any(field.names_without_id for field in fields)
         if by_number and all(_number(field) is None for field in file):
-            raise CorruptDatasetError(
+            raise UnsupportedTableError(
                 f"{url} has columns without field ids, but the table identifies its columns by "
-                "field id. Write the table again",
+                "field id, and has no name mapping. Set one as the Iceberg property "
+                "schema.name-mapping.default, or write the table again",
                 url=url,
             )
         found = {name: _find(file, self.fields[name]) for name in columns}
@@ -378,9 +379,10 @@ class StoredColumns:
 
         Raises
         ------
+        UnsupportedTableError
+            If a column's values cannot be converted to its type.
         CorruptDatasetError
-            If a column's values cannot be converted to its type, or if the number of rows differs
-            from the recorded one.
+            If the number of rows differs from the recorded one.
         """
         url = groups[0].file_url
         names = self.names_in(file.schema_arrow, columns, url)
@@ -510,9 +512,9 @@ def _in_type(values: pa.Array, field: TableField, url: str) -> pa.Array:
     try:
         return _conform(plain_values(values) if not field.children else values, field)
     except (pa.ArrowException, NotImplementedError) as error:
-        raise CorruptDatasetError(
-            f"{url} holds column {field.name!r} as {values.type}, not {field.type} ({error}). Copy "
-            "the file again, or write the table again",
+        raise UnsupportedTableError(
+            f"{url} holds column {field.name!r} as {values.type}, not {field.type} as the table "
+            f"declares ({error}). Write the table again, or open an earlier version",
             url=url,
         ) from error
 

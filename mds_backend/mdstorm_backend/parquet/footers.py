@@ -375,7 +375,8 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     CorruptDatasetError
         If there is no valid footer.
     UnsupportedTableError
-        If the footer is encrypted, or pyarrow does not support one of its types.
+        If the footer is encrypted, pyarrow does not support one of its types, or the file's name
+        shows that it has another format.
     """
     try:
         metadata = pq.read_metadata(pa.BufferReader(content))
@@ -399,22 +400,24 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
                 url=url,
             ) from error
         if url.endswith(f"/{INDEX_NAME}"):
-            found = (
-                "belongs to an MDS dataset, which is not Parquet and needs no conversion: pass the "
-                "URL of its directory to open_dataset or make_batch_reader"
-            )
-        elif url.endswith(_OTHER_FORMATS):
-            found = (
-                "is not a Parquet file, as its name shows: read it with Spark, pandas or pyarrow, "
-                "and write the rows as Parquet, or pass Spark's DataFrame to make_spark_converter"
-            )
-        else:
-            found = (
-                f"is not a Parquet file, or was truncated ({error}). Copy it again or write the "
-                "dataset again; if it does not belong to the dataset, move it elsewhere, or rename "
-                "it to begin with '_' or '.'"
-            )
-        raise CorruptDatasetError(f"{url} {found}", url=url) from error
+            raise UnsupportedTableError(
+                f"{url} belongs to an MDS dataset, which is not Parquet and needs no conversion: "
+                "pass the URL of its directory to open_dataset or make_batch_reader",
+                url=url,
+            ) from error
+        if url.endswith(_OTHER_FORMATS):
+            raise UnsupportedTableError(
+                f"{url} is not a Parquet file, as its name shows: read it with Spark, pandas or "
+                "pyarrow, and write the rows as Parquet, or pass Spark's DataFrame to "
+                "make_spark_converter",
+                url=url,
+            ) from error
+        raise CorruptDatasetError(
+            f"{url} is not a Parquet file, or was truncated ({error}). Copy it again or write the "
+            "dataset again; if it does not belong to the dataset, move it elsewhere, or rename it "
+            "to begin with '_' or '.'",
+            url=url,
+        ) from error
 
 
 def missing_file(url: str, version: int) -> DatasetNotFoundError:

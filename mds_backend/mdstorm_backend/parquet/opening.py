@@ -82,13 +82,13 @@ def open_parquet(
     DatasetNotFoundError
         If a URL does not exist or has no files, or a table has no such version.
     CorruptDatasetError
-        If a file is not a Parquet file, or its columns do not match those of the other files.
+        If a file is not a Parquet file.
     InvalidArgumentError
         If there is no URL, URLs are in different stores, or `as_of` is given for files that are
         not a table.
     UnsupportedTableError
-        If the files are part of a table, are an unsupported kind of table, are encrypted, or were
-        left unfinished by a Spark job.
+        If the files are part of a table, are an unsupported kind of table, have different columns,
+        are encrypted, or were left unfinished by a Spark job.
     MissingDependencyError
         If the URL is a table, and the library that reads its log is not installed.
     CredentialsError, StorageError

@@ -290,8 +290,8 @@ class _EncodedImages:
             kind = self._column.parsed_encoding.kind
             kind = kind if kind in _STORED else "bytes"
             return rgb_pixels(kind, file, self._size, out, self._most)
-        except errors.UnsupportedEncodingError as error:
-            raise errors.UnsupportedEncodingError(f"{self._place(row)}: {error}") from error
+        except (errors.InvalidArgumentError, errors.UnsupportedEncodingError) as error:
+            raise type(error)(f"{self._place(row)}: {error}") from error
         except (errors.MDStormError, MemoryError):
             raise
         except Exception as error:  # image libraries may raise any exception

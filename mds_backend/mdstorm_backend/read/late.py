@@ -16,7 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsafeTypeError
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    InvalidArgumentError,
+    MDStormError,
+    UnsafeTypeError,
+)
 from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
 from mdstorm_backend.format.schema import Column
 
@@ -51,6 +56,8 @@ def object_decoder(encoding: Encoding, column: Column, url: str, form: Form = "o
         If the values are pickles and the caller did not allow them.
     MissingDependencyError
         By the returned function, if an image needs Pillow and it is not installed.
+    InvalidArgumentError
+        By the returned function, if an image's pixels would take up too much memory.
     CorruptDatasetError
         By the returned function, if a value cannot be decoded by its encoding.
     """
@@ -61,6 +68,8 @@ def object_decoder(encoding: Encoding, column: Column, url: str, form: Form = "o
     def checked(*arguments: Any) -> Any:
         try:
             return decode(*arguments)
+        except InvalidArgumentError as error:  # a sound image that is too large
+            raise InvalidArgumentError(f"column {column.name!r} of {url}: {error}") from error
         except (MDStormError, MemoryError):
             raise
         except Exception as error:  # image libraries and pickles may raise anything

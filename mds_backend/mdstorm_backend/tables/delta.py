@@ -41,6 +41,9 @@ _DENIALS = ("401", "403", "redential", "Forbidden", "Denied", "Unauth")
 #: Parts of delta-rs's error messages about tables that need unsupported features.
 _REFUSALS = ("not supported", "Unknown feature", "catalog-managed", "Unsupported")
 
+#: Part of delta-rs's error message about a partition value of another type than its column.
+_MISFIT = "Failed to parse value"
+
 #: Part of delta-rs's error message in a forked child of a process that has used it.
 _FORKED = "Forked process detected"
 
@@ -158,6 +161,10 @@ def _opened(location: Location, as_of: AsOf) -> Any:
         raise
     except delta.exceptions.DeltaError as error:
         said = _plain_text(error)
+        if _MISFIT in said:
+            raise snapshot.unsupported(
+                shown, f"has a partition value that does not fit its column ({said})"
+            ) from error
         if any(text in said for text in _REFUSALS):
             raise snapshot.unsupported(shown, f"needs unsupported features ({said})") from error
         raise errors.CorruptDatasetError(

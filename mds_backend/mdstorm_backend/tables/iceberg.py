@@ -160,7 +160,7 @@ def _read(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:
         if file.file_format != "PARQUET" or file.key_metadata:
             kind = "encrypted" if file.key_metadata else f"as {file.file_format.value}"
             raise _unsupported(location.url, f"stores {file.file_path} {kind}")
-        partition = _partition(specs[file.spec_id], file.partition, by_id)
+        partition = _partition(specs[file.spec_id], file.partition, by_id, location.url)
         files.append(
             LiveFile(
                 paths.relative(file.file_path),
@@ -342,7 +342,9 @@ def _spark_type(type_: Any) -> SparkType:
     return {"type": "map", **parts}
 
 
-def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) -> dict[str, Any]:
+def _partition(
+    spec: Any, values: Any, fields: Mapping[int | None, TableField], url: str
+) -> dict[str, Any]:
     """Return the columns with identity partitions and their values, which files need not store."""
     found = {}
     for place, part in enumerate(spec.fields):
@@ -350,7 +352,14 @@ def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) 
         if str(part.transform) == "identity" and field is not None and field.is_known:
             value = values[place]
             value = value.bytes if isinstance(value, UUID) else value
-            found[field.name] = pa.scalar(value, field.type).as_py()
+            try:
+                found[field.name] = pa.scalar(value, field.type).as_py()
+            except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+                raise _unsupported(
+                    url,
+                    f"has the partition value {value!r}, which does not fit its column "
+                    f"{field.name!r} of type {field.type} ({error})",
+                ) from error
     return found
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.optional import require
-from mdstorm_backend.errors import UnsupportedEncodingError
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings.decode_png import png_pixels
 from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES, check_size, output_array
 
@@ -123,6 +123,10 @@ def open_image(kind: str, data: bytes, most: int = MAX_IMAGE_BYTES) -> Image:
         except OSError:
             _check_format(_format_of(data))
             raise
+        except image_module().DecompressionBombError as error:
+            raise InvalidArgumentError(
+                f"{error}: if you trust the image, increase PIL.Image.MAX_IMAGE_PIXELS"
+            ) from error
         if image.format in _NOT_DECODED:
             raise _unsupported(image.format)
         check_size(*image.size, 24 if image.mode == "P" else _BITS.get(image.mode, 32), most)

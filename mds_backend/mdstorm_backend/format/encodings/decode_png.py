@@ -55,7 +55,7 @@ def png_pixels(
 
     Raises
     ------
-    ValueError
+    InvalidArgumentError
         If the pixels would take up more than `most` bytes.
     """
     if not data.startswith(_START) or len(data) < _FIRST_CHUNK:

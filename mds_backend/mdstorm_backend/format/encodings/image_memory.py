@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.errors import InvalidArgumentError
+
 #: Default size limit for a decoded image in bytes; Pillow warns about RGB images above this size.
 MAX_IMAGE_BYTES = 256 << 20
 
 
 def check_size(width: int, height: int, bits: int, most: int) -> None:
-    """Raise ValueError if an image's pixels would take up more than `most` bytes.
+    """Raise InvalidArgumentError if an image's pixels would take up more than `most` bytes.
 
     Parameters
     ----------
@@ -23,7 +25,7 @@ def check_size(width: int, height: int, bits: int, most: int) -> None:
     """
     size = width * height * bits // 8
     if size > most:
-        raise ValueError(
+        raise InvalidArgumentError(
             f"{width} by {height} pixels would take {size} bytes, but only {most} are allowed: to "
             "decode the image, pass a larger max_image_bytes= together with decode=, or declare a "
             "large enough shape for its field in the Unischema"
