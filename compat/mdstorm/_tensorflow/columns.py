@@ -215,7 +215,7 @@ def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> 
 
 
 def batch_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> ColumnSpec:
-    """Return the spec of a declared column in batches, where multi-dimensional arrays may differ.
+    """Return the spec of a declared column in batches, where arrays of varying shape are ragged.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def batch_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> Col
         If TensorFlow has no corresponding type; also a ValueError.
     """
     spec = declared_spec(name, numpy_type, shape)
-    if len(shape) < 2 or None not in shape:
+    if None not in shape:
         return spec
     rank = max(i for i, size in enumerate(shape) if size is None) + 1
     return replace(spec, shape=tuple(shape[rank:]), ragged=True, dimensions=rank)

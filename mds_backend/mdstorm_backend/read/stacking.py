@@ -9,10 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from mdstorm_backend.base.checks import did_you_mean
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
-from mdstorm_backend.format import Batch, Column
+from mdstorm_backend.format import Batch, Column, depth_of, shapes_of
+from mdstorm_backend.format.values.nested_lists import elements_of
 from mdstorm_backend.read.batch_formats import scalars_to_numpy
 from mdstorm_backend.read.logical import view_dtype
 
@@ -25,7 +27,7 @@ _SUGGESTED = ("float32", "float64", "int64", "uint64")
 
 @dataclass(frozen=True)
 class Stack:
-    """Columns that are returned as one matrix in a batch.
+    """Columns that are returned as one matrix in a batch; a vector takes as many columns of it.
 
     Attributes
     ----------
@@ -146,7 +148,7 @@ def check_numbers(kinds: Mapping[str, str]) -> None:
     Parameters
     ----------
     kinds : mapping of str to str
-        The dtype of each column, or its type if its values are not scalars of NumPy.
+        The dtype of each column, or its type if its values are not NumPy numbers or vectors.
 
     Raises
     ------
@@ -163,7 +165,8 @@ def check_numbers(kinds: Mapping[str, str]) -> None:
                 f"that creates the loader, or {remedy}"
             )
         raise InvalidArgumentError(
-            f"stack makes a matrix of numeric columns, but column {name!r} has {kind} values: "
+            "stack makes a matrix of numbers and arrays of the same length, but column "
+            f"{name!r} has {kind} values: "
             f"{remedy}"
         )
 
@@ -172,24 +175,38 @@ def _stacked(batch: Batch, stack: Stack) -> npt.NDArray[Any]:
     columns = {name: batch[name] for name in stack.columns}
     stored = {name: v for name, v in columns.items() if not isinstance(v, np.ndarray)}
     _check_nulls({name: v.null_count for name, v in stored.items() if v.null_count})
-    converted = {name: scalars_to_numpy(v, has_nulls=False) for name, v in stored.items()}
+    converted = {name: _to_numpy(name, v) for name, v in stored.items()}
     arrays: dict[str, npt.NDArray[Any]] = columns | converted
-    check_numbers({name: f"{v.dtype}{list(v.shape[1:]) or ''}" for name, v in arrays.items()})
+    check_numbers({name: f"{v.dtype}{list(v.shape[2:]) or ''}" for name, v in arrays.items()})
     dtype = stack.dtype_of([values.dtype for values in arrays.values()])
     for name, values in arrays.items():
         lost = _lost(values, dtype)
         if len(lost):
             raise _does_not_fit(name, lost[0], dtype, arrays)
-    matrix = np.empty((len(next(iter(arrays.values()))), len(arrays)), dtype)
-    for number, values in enumerate(arrays.values()):
-        matrix[:, number] = values
-    return matrix
+    parts = [values if values.ndim == 2 else values[:, np.newaxis] for values in arrays.values()]
+    return np.concatenate(parts, axis=1, dtype=dtype, casting="unsafe")
+
+
+def _to_numpy(name: str, values: pa.Array) -> npt.NDArray[Any]:
+    """Return numbers, or arrays of the same length, as an array of one or two dimensions."""
+    if not pa.types.is_list(values.type):
+        return scalars_to_numpy(values, has_nulls=False)
+    shape = shapes_of(values).common()
+    if shape is None:
+        raise InvalidArgumentError(
+            f"stack makes a matrix of numbers and arrays of the same length, but the arrays of "
+            f"column {name!r} differ in length: leave it out, or pass it as a separate input"
+        )
+    elements = elements_of(values)
+    if elements.null_count and not pa.types.is_floating(elements.type):
+        _check_nulls({name: elements.null_count})
+    return scalars_to_numpy(elements, has_nulls=False).reshape(len(values), *shape)
 
 
 def _lost(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return the values that a cast to `dtype` would change, other than by rounding floats."""
     kinds = values.dtype.kind + dtype.kind
-    if values.dtype == dtype or not len(values):
+    if values.dtype == dtype or not values.size:
         return values[:0]
     if kinds == "ff":
         is_wider = dtype.itemsize > values.dtype.itemsize
@@ -266,9 +283,11 @@ def _check_nulls(counts: Mapping[str, int]) -> None:
 
 
 def _kind(column: Column) -> str:
-    """Return the dtype of a column's values, or the column's type if they are not scalars."""
-    is_scalar = column.value_shape == () and not column.is_late
-    dtype = view_dtype(column) if is_scalar else None
+    """Return the dtype of a column's numbers, or the column's type if a matrix cannot hold them."""
+    depth = depth_of(column.arrow_type)
+    has_one_length = column.value_shape is not None or column.may_have_one_length
+    is_stacked = not column.is_late and depth <= 1 and (has_one_length or not depth)
+    dtype = view_dtype(column) if is_stacked and column.parsed_encoding.dtype else None
     return column.shown_type if dtype is None else str(dtype)
 
 

@@ -395,7 +395,6 @@ def encode_column(
     cast, encoding = column.spark_type is not None, column.parsed_encoding
 
     def encode(rows: pa.Array) -> EncodedColumn:
-        rows.validate(full=True)
         if as_json and isinstance(encoding, arrays.Array):
             return encoding.encode_column_as_json(column.name, rows)
         return encoding.encode_column(column.name, rows, cast=cast, ragged=ragged)

@@ -309,6 +309,7 @@ class Encoding(ABC):
             If a value does not fit.
         """
         values = arrow_types.plain_values(values)
+        values.validate(full=True)
         stored, valid = self.encode_values(values), arrow_types.validity(values)
         if self.size is None:
             return EncodedColumn(name, self.text, parts=[stored], valid=valid)

@@ -187,10 +187,12 @@ def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> li
             continue
         columns = [by_name[name] for name in output.columns]
         check_numbers(
-            {c.name: c.dtype if c.signature.shape.rank == 1 else "array" for c in columns}
+            {c.name: c.dtype if c.signature.shape.rank in (1, 2) else "array" for c in columns}
         )
+        check_numbers({c.name: "ragged array" for c in columns if c.ragged})
+        widths = [size for column in columns for size in (column.shape or (1,))]
         dtype = output.dtype_of([column.stacked or column.dtype for column in columns]).name
-        shape = (len(columns),)
+        shape = (None if None in widths else sum(size or 0 for size in widths),)
         arranged.append(ColumnSpec(output_name(output), _PROMOTED.get(dtype, dtype), shape))
     return arranged
 
@@ -333,9 +335,9 @@ def _shape_error(
         )
     expected = "arrays of varying length" if spec.ragged else f"shape {spec.shape}"
     return errors.TransformError(
-        f"column {spec.name!r} is declared to TensorFlow with {expected}, but the transform "
-        f"returned {found}: declare its shape in edit_fields, and pad arrays to the same length in "
-        "the function"
+        f"column {spec.name!r} has {expected} in TensorFlow, but the transform returned {found}: "
+        "declare the shape that it returns in edit_fields, with None for lengths that vary, or pad "
+        "arrays to the same length in the function"
     )
 
 
