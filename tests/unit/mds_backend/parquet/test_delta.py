@@ -225,11 +225,11 @@ def test_int96_times_written_by_spark_are_in_utc(table: Path, tmp_path: Path) ->
     assert [row[1] for row in converted(dataset, tmp_path / "mds")] == [row[1] for row in found]
 
 
-def test_files_without_field_ids_raise_corrupt_dataset_error(table: Path) -> None:
+def test_files_without_field_ids_raise_unsupported_table_error(table: Path) -> None:
     conf = {"delta.columnMapping.mode": "id"}
     fields = metadata([mapped("n", "long", 1, "n")], **conf)
     commit(table, protocol("columnMapping"), fields, add(table, "a.parquet", numbers(1)))
-    with pytest.raises(CorruptDatasetError, match=r"a\.parquet has columns without field ids"):
+    with pytest.raises(UnsupportedTableError, match=r"a\.parquet has columns without field ids"):
         values(open_(table))
 
 

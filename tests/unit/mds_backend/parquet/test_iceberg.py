@@ -280,7 +280,7 @@ def test_files_without_field_ids_are_read_by_the_tables_name_mapping(
         update.rename_column("n", "m")
     assert numbers(table, "m") == list(range(12))
     tables.write_metadata(table, properties={})
-    with pytest.raises(CorruptDatasetError, match="columns without field ids"):
+    with pytest.raises(UnsupportedTableError, match="columns without field ids"):
         open_parquet(str(tables.path_of(table)), keep_row_groups=True)
 
 

@@ -23,6 +23,7 @@ from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
+    UnsupportedTableError,
 )
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import (
@@ -105,7 +106,7 @@ def test_partitions_become_columns_before_the_file_columns(
 def test_file_outside_the_partitions_raises_error(tmp_path: Path) -> None:
     write(tmp_path / "k=1/a.parquet", [1])
     write(tmp_path / "b.parquet", [1])
-    with pytest.raises(CorruptDatasetError, match=r"k=1/a\.parquet.*partitioned by \['k'\]"):
+    with pytest.raises(UnsupportedTableError, match=r"k=1/a\.parquet.*partitioned by \['k'\]"):
         open_parquet(str(tmp_path))
 
 

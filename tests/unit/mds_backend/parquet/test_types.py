@@ -1,5 +1,7 @@
 """The types that Parquet columns have in batches and tensors."""
 
+import base64
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mdstorm_backend.errors import CorruptDatasetError, NullValueError
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.errors import NullValueError, UnsupportedTableError, UnsupportedTypeError
 from mdstorm_backend.loaders.torch.torch_tensors import to_torch
 from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
 from mdstorm_backend.read.batch_formats import to_numpy
@@ -18,6 +21,7 @@ from mdstorm_backend.read.batch_formats import to_numpy
 def dataset_of(
     directory: Path, columns: dict[str, Any] | pa.Table, **options: Any
 ) -> ParquetDataset:
+    directory.mkdir(exist_ok=True)
     table = columns if isinstance(columns, pa.Table) else pa.table(columns)
     pq.write_table(table, directory / "a.parquet", **options)
     return open_parquet(str(directory))
@@ -169,6 +173,7 @@ def test_null_column_takes_its_type_from_other_files(tmp_path: Path) -> None:
     ("other", "message"),
     [
         ({"y": [1]}, r"b\.parquet has no column 'x', but .*a\.parquet has it, as int64"),
+        ({"X": [1]}, r"b\.parquet has no column 'x', but .*a\.parquet has it"),
         ({"x": [1], "y": [1]}, r"a\.parquet has no column 'y', but .*b\.parquet has it"),
         ({"x": ["1"]}, r"'x' is string in .*b\.parquet and int64 in .*a\.parquet"),
         ({"x": [0.5]}, r"'x' is double in .*b\.parquet and int64 in .*a\.parquet"),
@@ -182,7 +187,7 @@ def test_files_with_incompatible_columns_raise_error(
     first = {"x": [1], "t": tensors((2, 3))} if "t" in other else {"x": [1]}
     pq.write_table(pa.table(first), tmp_path / "a.parquet")
     pq.write_table(pa.table(other), tmp_path / "b.parquet")
-    with pytest.raises(CorruptDatasetError, match=message):
+    with pytest.raises(UnsupportedTableError, match=message):
         open_parquet(str(tmp_path))
 
 
@@ -195,3 +200,113 @@ def test_nulls_without_statistics_raise_error_on_batch_conversion(tmp_path: Path
             to_torch(batch[name], dataset.schema[name], name)
     numbers: Any = to_torch(batch["n"], dataset.schema["n"], "n")
     assert repr(numbers.tolist()) == "[1.0, nan]"
+
+
+VIEWS = {
+    "list": lambda: pa.list_view(pa.int64()),
+    "large_list": lambda: pa.large_list_view(pa.int64()),
+    "in_struct": lambda: pa.struct([("v", pa.list_view(pa.int64()))]),
+    "in_list": lambda: pa.list_(pa.list_view(pa.int64())),
+}
+
+
+@pytest.mark.skipif(not hasattr(pa, "list_view"), reason="needs a newer pyarrow")
+@pytest.mark.parametrize("make", VIEWS.values(), ids=VIEWS)
+def test_list_views_are_read_and_converted_as_lists(make: Any, tmp_path: Path) -> None:
+    plain = [[3], None, [4, 5]]
+    values = {"in_struct": [{"v": v} for v in plain], "in_list": [plain, None, [[1]]]}
+    rows = values.get(next(name for name, one in VIEWS.items() if one is make), plain)
+    dataset = dataset_of(tmp_path / "a", {"x": pa.array(rows, make())})
+    assert dataset.to_table()["x"].to_pylist() == rows
+    made = convert_parquet(dataset, str(tmp_path / "b"), progress=False)
+    assert made.to_table()["x"].to_pylist() == rows
+
+
+def footer_edited(directory: Path, columns: dict[str, Any], *edits: tuple[bytes, bytes]) -> str:
+    """Write a file without an Arrow schema, and replace bytes of its footer."""
+    pq.write_table(pa.table(columns), directory / "a.parquet", store_schema=False)
+    content = (directory / "a.parquet").read_bytes()
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    footer = content[start:-8]
+    for old, new in edits:
+        assert footer.count(old) == 1
+        footer = footer.replace(old, new)
+    content = content[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    (directory / "a.parquet").write_bytes(content)
+    return str(directory)
+
+
+#: In Thrift's compact protocol: an optional group ``d`` or ``x`` with a number of children.
+GROUP = b"\x35\x02\x18\x01%b\x15%b\0"
+EMPTY = {
+    "column": (b"\x19<", GROUP % (b"d", b"\0"), None),
+    "inside": (b"\x19L", GROUP % (b"d", b"\x02") + GROUP % (b"x", b"\0"), None),
+}
+
+
+@pytest.mark.parametrize(("size", "groups", "value"), EMPTY.values(), ids=EMPTY)
+def test_struct_without_fields_is_null_and_other_columns_are_read(
+    size: bytes, groups: bytes, value: Any, tmp_path: Path
+) -> None:
+    root = b"schema\x15\x02\0", b"schema\x15\x04\0" + groups
+    url = footer_edited(tmp_path, {"n": [1, 2]}, (b"\x19,5\0\x18", size + b"5\0\x18"), root)
+    dataset = open_parquet(url)
+    expected = {"d": [value, value], "n": [1, 2]}
+    assert pq.read_table(tmp_path / "a.parquet").to_pydict() == expected
+    assert dataset.to_table().to_pydict() == expected
+    assert dataset.to_table(["d"]).to_pydict() == {"d": [value, value]}
+    assert dataset[1] == {"d": value, "n": 2}
+    made = convert_parquet(dataset, str(tmp_path / "mds"), progress=False)
+    assert made.to_table().to_pydict() == expected
+
+
+PARTS = pa.StructArray.from_arrays([pa.array([b"v"]), pa.array([b"m"])], ["value", "metadata"])
+#: Types in Spark's schema of a column ``v``, and whether the column holds variants.
+SPARK_TYPES: list[tuple[Any, bool]] = [
+    ("variant", True),
+    ({"type": "array", "elementType": "variant", "containsNull": True}, True),
+    ({"type": "struct", "fields": [{"name": "a", "type": "variant"}]}, True),
+    ({"type": "map", "keyType": "string", "valueType": "variant"}, True),
+    ({"type": "struct", "fields": [{"name": "variant", "type": "string"}]}, False),
+]
+
+
+@pytest.mark.parametrize(("spark_type", "is_variant"), SPARK_TYPES, ids=str)
+def test_variants_in_the_schema_of_spark_are_left_out(
+    spark_type: Any, is_variant: bool, tmp_path: Path
+) -> None:
+    fields = [{"name": "v", "type": spark_type}, {"name": "n", "type": "long"}]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    table = pa.table({"v": PARTS, "n": [1]}).replace_schema_metadata(
+        {"org.apache.spark.sql.parquet.row.metadata": schema}
+    )
+    dataset = dataset_of(tmp_path, table)
+    assert {name: str(type_) for name, type_ in dataset.left_out.items()} == (
+        {"v": "variant"} if is_variant else {}
+    )
+    assert dataset[0]["n"] == 1
+    if is_variant:
+        with pytest.raises(UnsupportedTypeError, match=r"'v': type variant .*variant_get"):
+            convert_parquet(dataset, str(tmp_path / "mds"), progress=False)
+    made = convert_parquet(dataset, str(tmp_path / "n"), columns=["n"], progress=False)
+    assert made[0] == {"n": 1}
+
+
+def test_variants_by_the_logical_type_of_parquet_are_left_out(tmp_path: Path) -> None:
+    group = b"\x18\x01v\x15\x04\0", b"\x18\x01v\x15\x04\x5c\x0c\x20\0\0\0"
+    url = footer_edited(tmp_path, {"v": PARTS, "n": [1]}, group)
+    assert {name: str(type_) for name, type_ in open_parquet(url).left_out.items()} == {
+        "v": "variant"
+    }
+
+
+def test_type_that_pyarrow_does_not_read_raises_unsupported_table_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1]}), path)
+    arrow = pq.read_metadata(path).metadata[b"ARROW:schema"]
+    bits = base64.b64decode(arrow)
+    assert bits.count(b"\x40\0\0\0") == 1  # the integers' bits, which are 128 in files of polars
+    wider = base64.b64encode(bits.replace(b"\x40\0\0\0", b"\x80\0\0\0"))
+    path.write_bytes(path.read_bytes().replace(arrow, wider))
+    with pytest.raises(UnsupportedTableError, match=r"of a type that pyarrow .* does not support"):
+        open_parquet(str(path))
