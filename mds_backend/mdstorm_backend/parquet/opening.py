@@ -435,6 +435,7 @@ def _is_described(file: snapshot.LiveFile, table: snapshot.TableSnapshot) -> boo
     """
     return (
         file.num_rows is not None
+        and file.num_rows >= 0
         and file.size <= _MOST_BYTES_OF_A_SHARD
         and not any(pa.types.is_list(field.type) for field in table.fields)
     )

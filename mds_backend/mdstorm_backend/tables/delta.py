@@ -100,7 +100,12 @@ def _open(location: Location, as_of: AsOf) -> TableSnapshot:
                 url, f"is partitioned by {field.name!r}, of type {field.type}"
             )
     actions = pa.table(table.get_add_actions()).sort_by("path")
-    rows = actions.select([name for name in _SAID if name in actions.column_names]).to_pylist()
+    try:
+        rows = actions.select([name for name in _SAID if name in actions.column_names]).to_pylist()
+    except OverflowError as error:
+        raise snapshot.unsupported(
+            url, f"has a partition value that is not in the years 1 to 9999 ({error})"
+        ) from error
     dead = _dead(table, url, [row["path"] for row in rows]) if _VECTORS in features else {}
     files = tuple(
         snapshot.LiveFile(

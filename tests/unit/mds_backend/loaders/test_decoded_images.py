@@ -300,8 +300,10 @@ def test_image_above_max_image_bytes_raises_error(local: str) -> None:
     for num_workers in (0, 1):
         (batch, *_) = loader(local, num_workers, max_image_bytes=24 * 32 * 3)
         check(batch, (24, 32))
-        with pytest.raises(CorruptDatasetError, match="2304 bytes, but only 2303 are allowed"):
-            next(iter(loader(local, num_workers, max_image_bytes=24 * 32 * 3 - 1)))
+        for on_corrupt in ("raise", "skip"):
+            limited = loader(local, num_workers, max_image_bytes=2303, on_corrupt=on_corrupt)
+            with pytest.raises(InvalidArgumentError, match=r"'image' of sample .* only 2303 are"):
+                next(iter(limited))
     with pytest.raises(InvalidArgumentError, match="max_image_bytes"):
         loader(local, max_image_bytes=0)
 

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -29,6 +30,7 @@ from tests.kit.delta_tables import (
     struct_of,
 )
 
+from mdstorm import make_batch_reader
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import (
     CorruptDatasetError,
@@ -447,6 +449,123 @@ def test_null_counts_are_taken_from_log_statistics(table: Path) -> None:
     assert [n.may_have_nulls, m.has_nulls, k.has_nulls, k.may_have_nulls] == [0, 1, 0, 1]
     n, m, k = open_(table, keep_row_groups=True).schema
     assert (n.may_have_nulls, m.has_nulls, k.may_have_nulls) == (False, True, False)
+
+
+DAY = pa.array([5, 6], pa.int32()).cast(pa.date32())
+#: Columns that a file may lack, by the type in the log.
+LACKING = {
+    "long": pa.array([3, 4]),
+    "boolean": pa.array([True, False]),
+    "double": pa.array([0.5, 1.5]),
+    "date": DAY,
+    "timestamp": pa.array([5, 6], pa.timestamp("us", "UTC")),
+    "string": pa.array(["a", "b"]),
+    "binary": pa.array([b"a", b"b"]),
+    "decimal(5,2)": pa.array([decimal.Decimal("1.25")] * 2, pa.decimal128(5, 2)),
+}
+
+
+@pytest.mark.parametrize("type_", LACKING)
+def test_column_that_a_file_lacks_is_null_despite_statistics(
+    type_: str, table: Path, tmp_path: Path
+) -> None:
+    rows = pa.table({"n": [1, 2], "x": LACKING[type_]})
+    none = {"n": 0, "x": 0}
+    files = [
+        add(table, "a.parquet", rows, nulls=none),
+        add(table, "b.parquet", numbers(3, 4), nulls=none),
+    ]
+    commit(table, OLD_PROTOCOL, metadata([N, field("x", type_)]), *files)
+    dataset, values = open_(table), [*LACKING[type_].to_pylist(), None, None]
+    assert dataset.to_table(["x"])["x"].to_pylist() == values
+    assert [dataset[row]["x"] is None for row in range(4)] == [False, False, True, True]
+    assert list(pd.isna(dataset.to_pandas()["x"])) == [False, False, True, True]
+    (batch,) = dataset.batches(4)
+    assert list(pd.isna(batch["x"])) == [False, False, True, True]
+    with make_batch_reader(table.as_uri(), filters=[("x", "=", None)]) as reader:
+        assert [batch.n.tolist() for batch in reader] == [[3, 4]]
+    made = convert_parquet(dataset, str(tmp_path / "mds"), progress=False)
+    assert made.to_table(["x"])["x"].to_pylist() == values
+
+
+def test_nulls_missing_in_statistics_are_filled_and_masked(table: Path) -> None:
+    rows, none = pa.table({"n": [1, 2], "x": [3, 4]}), {"n": 0, "x": 0}
+    files = [add(table, "a.parquet", rows, nulls=none)]
+    files.append(add(table, "b.parquet", numbers(5, 6), nulls=none))
+    commit(table, OLD_PROTOCOL, metadata([N, field("x", "long")]), *files)
+    arguments: Any = {"shuffle_row_groups": False, "fill_nulls": {"x": -1}, "null_masks": ["x"]}
+    with make_batch_reader(table.as_uri(), **arguments) as reader:
+        found = [(batch.x.tolist(), batch.x_is_null.tolist()) for batch in reader]
+    assert found == [([3, 4], [False, False]), ([-1, -1], [True, True])]
+
+
+@pytest.mark.parametrize(
+    "stats",
+    ['{"num', "[]", '{"numRecords": -1}', '{"numRecords": "2"}', '{"numRecords": 2.5}']
+    + [f'{{"numRecords": 2, "nullCount": {{"n": {count}}}}}' for count in (-3, 99, '"0"', "{}")],
+)
+def test_rows_do_not_depend_on_invalid_statistics(stats: str, table: Path) -> None:
+    file = add(table, "a.parquet", numbers(1, 2))
+    file["add"]["stats"] = stats
+    commit(table, OLD_PROTOCOL, metadata([N]), file)
+    assert open_(table).to_table().to_pydict() == {"n": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("integer", "abc"),
+        ("byte", "300"),
+        ("boolean", "maybe"),
+        ("decimal(5,2)", "123456.78"),
+        ("date", "2020-13-45"),
+        ("date", "0000-12-30"),
+        ("timestamp", "0000-12-30 00:00:00"),
+    ],
+)
+def test_partition_value_that_does_not_fit_is_named_and_not_called_corrupt(
+    type_: str, value: str, table: Path
+) -> None:
+    file = add(table, "a.parquet", numbers(1), partition={"k": value})
+    commit(table, OLD_PROTOCOL, metadata([N, field("k", type_)], ["k"]), file)
+    with pytest.raises(UnsupportedTableError, match="has a partition value that"):
+        open_(table)
+
+
+def test_file_with_another_type_than_the_table_raises_unsupported_table_error(
+    table: Path,
+) -> None:
+    commit(table, OLD_PROTOCOL, metadata([N]), add(table, "a.parquet", pa.table({"n": ["a"]})))
+    with pytest.raises(UnsupportedTableError, match="'n' as string, not int64 as the table"):
+        values(open_(table))
+
+
+ARRAY = {"type": "array", "elementType": "long", "containsNull": True}
+
+
+@pytest.mark.skipif(not hasattr(pa, "list_view"), reason="needs a newer pyarrow")
+@pytest.mark.parametrize(
+    ("type_", "stored", "rows"),
+    [
+        (ARRAY, "list_view", [[1], None, [2, 3]]),
+        (ARRAY, "large_list_view", [[1], None, [2, 3]]),
+        (struct_of(field("v", ARRAY)), "list_view", [{"v": [1]}, None, {"v": [2, 3]}]),
+        ("binary", "uuid", [bytes(16), None, b"x" * 16]),
+        ("string", "json_", ["{}", None, "[]"]),
+    ],
+)
+def test_types_of_the_arrow_schema_in_files_are_read_and_converted(
+    type_: Any, stored: str, rows: list[Any], table: Path, tmp_path: Path
+) -> None:
+    made = getattr(pa, stored)(*([pa.int64()] if "list" in stored else []))
+    arrow = pa.struct([("v", made)]) if isinstance(rows[0], dict) else made
+    file = add(table, "a.parquet", pa.table({"x": pa.array(rows, arrow)}), dead=[1])
+    commit(table, WITH_VECTORS, metadata([field("x", type_)]), file)
+    dataset = open_(table)
+    expected = [row for row in rows if row is not None]
+    assert dataset.to_table()["x"].to_pylist() == expected
+    mds = convert_parquet(dataset, str(tmp_path / "mds"), progress=False)
+    assert mds.to_table()["x"].to_pylist() == expected
 
 
 def test_small_files_become_shards_without_reading_their_footers(table: Path) -> None:
