@@ -15,8 +15,11 @@ import pyarrow as pa
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format import Batch, Column, Values, depth_of
-from mdstorm_backend.format.values.python_objects import date_objects, python_objects
-from mdstorm_backend.loaders import beyond_nanoseconds
+from mdstorm_backend.format.values.python_objects import (
+    beyond_nanoseconds,
+    date_objects,
+    python_objects,
+)
 from mdstorm_backend.read import column_to_numpy, decode_late, objects, scalars_to_numpy
 
 if TYPE_CHECKING:

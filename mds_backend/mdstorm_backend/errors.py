@@ -120,7 +120,7 @@ class DatasetNotFoundError(_UrlError, FileNotFoundError, RuntimeError):
 
 
 class CorruptDatasetError(_UrlError, ValueError):
-    """A dataset file does not match the MDS format or the index.
+    """A dataset file is damaged: its bytes contradict its format, its index or its checksums.
 
     Attributes
     ----------
@@ -163,7 +163,10 @@ class UnsupportedEncodingError(MDStormError, NotImplementedError, ValueError):
 
 
 class UnsupportedTableError(_UrlError, NotImplementedError):
-    """mdstorm cannot read a table or its shards, or a directory holds an unfinished job's output.
+    """mdstorm cannot read sound files as one dataset, or a directory holds an unfinished job's files.
+
+    Files have different columns, types or features that mdstorm does not support, or do not fit
+    their table's log.
 
     Attributes
     ----------
@@ -239,7 +242,7 @@ class LostBatchesError(MDStormError, RuntimeError):
 
 
 class EncodingError(MDStormError, ValueError):
-    """A value does not fit its column's encoding.
+    """A value does not fit its column's encoding, or the Python type that it would become.
 
     Attributes
     ----------
@@ -268,7 +271,7 @@ class EncodingTypeError(EncodingError, TypeError, AttributeError):
 
 
 class EncodingRangeError(EncodingError, OverflowError):
-    """A number is too large or too small for its column's encoding."""
+    """A number, date or time is out of the range of its column's encoding or of Python's type."""
 
 
 class MissingColumnError(MDStormError, KeyError):

@@ -16,7 +16,7 @@ from mdstorm_backend.loaders.loader import (
     converted,
 )
 from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_error
+from mdstorm_backend.loaders.nulls import NullPolicy, null_error
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import (
     Conditions,
@@ -48,7 +48,6 @@ __all__ = [
     "Statistics",
     "Trace",
     "Usage",
-    "beyond_nanoseconds",
     "converted",
     "describe_data",
     "in_order",

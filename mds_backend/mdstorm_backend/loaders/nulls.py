@@ -119,10 +119,9 @@ class NullPolicy:
         return result
 
     def _treat(self, values: Values, column: Column) -> Values:
-        is_array = isinstance(values, np.ndarray)
         # Nulls inside arrays of strings and binaries are not counted.
         may_have_nulls = column.may_have_nulls or _holds_texts(column)
-        if is_array:
+        if isinstance(values, np.ndarray):
             if not may_have_nulls or values.dtype != object:
                 return values
         elif not (may_have_nulls or values.null_count):
@@ -131,7 +130,7 @@ class NullPolicy:
             return values  # returned as Python objects, where null is None
         if self._is_treated(column):
             fill = self.fill.get(column.name, _default_of(column))
-            if is_array:
+            if isinstance(values, np.ndarray):
                 nothing = np.array([], column.element_type.to_pandas_dtype())
                 return objects([nothing.copy() if v is None else v for v in values])
             shape = self._shape(values, column) if column.is_array else None

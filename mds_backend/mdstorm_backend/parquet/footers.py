@@ -8,6 +8,7 @@ column statistics are read here.
 from __future__ import annotations
 
 import errno
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -28,6 +29,8 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.values.arrow_types import holds_variants
 from mdstorm_backend.storage import Location
+
+_logger = logging.getLogger(__name__)
 
 #: Extensions of files in other formats, which other libraries read.
 _OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")
@@ -248,6 +251,9 @@ def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> F
     groups = [metadata.row_group(number) for number in range(len(chunks))]
     rows = tuple(group.num_rows for group in groups)
     owners, variants = _owners(elements)
+    if len(owners) != metadata.num_columns or max(owners, default=-1) >= len(schema):
+        url = location.file_url(file.name)
+        raise CorruptDatasetError.of_file(url, "has a footer whose schema contradicts itself")
     lacking = {field.name for field in schema} - {schema.field(place).name for place in owners}
     nulls: dict[str, int | None] = dict.fromkeys(lacking, sum(rows))
     lengths: dict[str, set[int]] = {}
@@ -286,8 +292,9 @@ def _owners(elements: Sequence[Struct]) -> tuple[list[int], set[int]]:
     for element in elements[1:]:
         if not expected:
             place, expected = place + 1, 1
-        expected += element.get(_CHILDREN, 0) - 1
-        if _TYPE in element:
+        children = element.get(_CHILDREN, 0)
+        expected += children - 1
+        if _TYPE in element and not children:
             owners.append(place)
         if _VARIANT in element.get(_LOGICAL, {}):
             variants.add(place)
@@ -299,7 +306,12 @@ def _spark_variants(metadata: pq.FileMetaData) -> list[str]:
     stored = (metadata.metadata or {}).get(_SPARK_SCHEMA)
     if stored is None:
         return []
-    return [each["name"] for each in parse_json(stored)["fields"] if holds_variants(each["type"])]
+    try:
+        fields = parse_json(stored)["fields"]
+        return [str(each["name"]) for each in fields if holds_variants(each["type"])]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        _logger.debug("the schema of Spark in a Parquet file is not used (%r)", error)
+        return []
 
 
 def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:

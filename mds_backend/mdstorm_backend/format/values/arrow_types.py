@@ -53,6 +53,8 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
         return plain_type(type_.storage_type)
     if types.is_dictionary(type_) or _named(type_, "run_end_encoded"):
         return plain_type(type_.value_type)
+    if _named(type_, "decimal32", "decimal64"):
+        return pa.decimal128(type_.precision, type_.scale)
     if _named(type_, "large_string", "string_view"):
         return pa.string()
     if types.is_fixed_size_binary(type_) or _named(type_, "large_binary", "binary_view"):

@@ -336,8 +336,8 @@ def _shape_error(
     expected = "arrays of varying length" if spec.ragged else f"shape {spec.shape}"
     return errors.TransformError(
         f"column {spec.name!r} has {expected} in TensorFlow, but the transform returned {found}: "
-        "declare the shape that it returns in edit_fields, with None for lengths that vary, or pad "
-        "arrays to the same length in the function"
+        "declare its shape in edit_fields, with None for a length that varies, or pad arrays to "
+        "the same length in the function"
     )
 
 

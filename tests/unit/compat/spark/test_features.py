@@ -215,6 +215,46 @@ def test_nulls_without_statistics_in_stacked_matrix_raise_error(tmp_path: Path) 
     assert x.tolist() == [[7], [8], [9]]
 
 
+VECTORS = [[n + 0.25, n + 0.5] for n in range(6)]
+
+
+@pytest.mark.parametrize("batches", [with_torch, with_tf])
+@pytest.mark.parametrize("in_place", [False, True], ids=["mds", "parquet"])
+def test_vectors_are_stacked_with_numbers(
+    tmp_path: Path, batches: Batches, *, in_place: bool
+) -> None:
+    converter = converter_of(
+        tmp_path / "mds",
+        {"n": range(6), "v": VECTORS},
+        {"n": "long", "v": {"type": "array", "elementType": "double", "containsNull": True}},
+    )
+    if in_place:
+        pq.write_table(pa.table({"n": range(6), "v": VECTORS}), tmp_path / "t.parquet")
+        converter = SparkDatasetConverter(None, [f"file://{tmp_path}/t.parquet"], 6)
+    for names, dtype in ((["v"], True), (["n", "v"], True), (["v", "n"], "float32")):
+        ((x, y),) = batches(converter, features=names, labels="n", stack=dtype)
+        rows = [{"n": [float(n)], "v": VECTORS[n]} for n in y.tolist()]
+        assert x.tolist() == [[value for name in names for value in row[name]] for row in rows]
+        assert x.dtype == (np.float64 if dtype is True else np.float32)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "error", "message"),
+    [
+        ([[1], [1, 2]], InvalidArgumentError, r"'v' (differ in length|has .* values)"),
+        ([[1], [None]], NullValueError, r"'v' \(1\) hold nulls"),
+        ([[1], None], NullValueError, r"'v' \(1\) hold nulls"),
+    ],
+)
+def test_vectors_that_cannot_be_stacked_are_named_in_error(
+    tmp_path: Path, vectors: Any, error: type[Exception], message: str
+) -> None:
+    pq.write_table(pa.table({"n": [1, 2], "v": vectors}), tmp_path / "t.parquet")
+    converter = SparkDatasetConverter(None, [f"file://{tmp_path}/t.parquet"], 2)
+    with pytest.raises(error, match=message):
+        with_torch(converter, features=["n", "v"], stack=True)
+
+
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
 def test_column_that_cannot_be_stacked_is_named_in_error(tmp_path: Path, batches: Batches) -> None:
     columns = {"a": [1.0], "price": [Decimal("2.50")], "text": ["t"]}

@@ -172,6 +172,23 @@ def test_transform_that_makes_arrays_ragged_must_declare_variable_length(tmp_pat
     assert plain(torch_x(converter, declared)) == [[1], [1, 2], [1], [1, 2]]
 
 
+@pytest.mark.parametrize(
+    ("cells", "dtype"), [([[1], [], [2, 3], []], np.int64), ([["a"], [], ["b", "c"], []], np.str_)]
+)
+def test_new_ragged_arrays_of_declared_variable_length_are_read_in_tensorflow(
+    tmp_path: Path, cells: list[Any], dtype: Any
+) -> None:
+    converter = two_shards(tmp_path, [0, 1, 2, 3], "long")
+    spec = TransformSpec(
+        lambda frame: frame.assign(y=[cells[n] for n in frame["x"]]), [("y", dtype, (None,), False)]
+    )
+    made: Any = converter.make_tf_dataset(transform_spec=spec, **BATCH)
+    assert isinstance(made.element_spec.y, tf.RaggedTensorSpec)
+    (batch,) = made
+    expected = tf.ragged.constant(cells, dtype=batch.y.dtype)
+    assert batch.y.to_list() == expected.to_list()
+
+
 def test_declared_variable_length_may_differ_between_batches(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [[1], [2], [3, 4], [5, 6]], array_of("long"))
     spec = TransformSpec(edit_fields=[("x", np.int64, (None,), False)])

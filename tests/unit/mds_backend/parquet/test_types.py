@@ -3,6 +3,7 @@
 import base64
 import json
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ def batch_of(dataset: ParquetDataset) -> dict[str, Any]:
     return batch  # type: ignore[no-any-return]
 
 
+DECIMALS = [Decimal("1.5"), None, Decimal("2.0")]
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
@@ -44,6 +48,11 @@ def batch_of(dataset: ParquetDataset) -> dict[str, Any]:
         (pa.array([b"ab", b"cd", None], pa.binary(2)), [b"ab", b"cd", None]),
         (pa.array([b"ab", b"c", b""], pa.large_binary()), [b"ab", b"c", b""]),
         (pa.array([[1], None, [2, 3]], pa.large_list(pa.int32())), [[1], None, [2, 3]]),
+        *(
+            (pa.array([Decimal("1.5"), None, Decimal(2)], getattr(pa, name)(5, 1)), DECIMALS)
+            for name in ("decimal32", "decimal64")
+            if hasattr(pa, name)
+        ),
     ],
     ids=str,
 )
