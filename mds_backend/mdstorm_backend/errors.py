@@ -163,7 +163,7 @@ class UnsupportedEncodingError(MDStormError, NotImplementedError, ValueError):
 
 
 class UnsupportedTableError(_UrlError, NotImplementedError):
-    """mdstorm cannot read sound files as one dataset, or a directory holds an unfinished job's files.
+    """mdstorm cannot read sound files as one dataset, or a job has not finished writing them.
 
     Files have different columns, types or features that mdstorm does not support, or do not fit
     their table's log.

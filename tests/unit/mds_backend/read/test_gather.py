@@ -475,7 +475,7 @@ def test_stacked_floats_are_rounded_or_raise_error_if_they_do_not_fit(
 
 
 def test_stacking_unsuitable_columns_raises_error_with_the_reason(tmp_path: Path) -> None:
-    columns = {"x": [0.5, 1.5], "n": [1, None], "pair": [[1.0, 2.0], [3.0, 4.0]]}
+    columns = {"x": [0.5, 1.5], "n": [1, None], "pair": [[1.0], [3.0, 4.0]]}
     fields = {"x": "float", "n": "long", "pair": array_of("float")}
     dataset = write_dataset(tmp_path / "data", columns, fields)
     with pytest.raises(InvalidArgumentError, match="column 'pair' has array<float> values"):

@@ -45,6 +45,19 @@ def test_failed_job_removes_its_files_and_keeps_other_files(
     assert len(materialize(spark.range(3), str(target))) == 3
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["CAST(x AS STRING)", "array(CAST(x AS STRING))", "named_struct('a', CAST(x AS STRING))"],
+)
+def test_text_that_is_not_utf8_fails_the_job_and_names_column_and_row(
+    spark: Any, target: Path, value: str
+) -> None:
+    frame = spark.range(0, 4, 1, 1).selectExpr("IF(id = 2, unhex('FF'), unhex('61')) AS x")
+    with pytest.raises(Exception, match=r"EncodingError: column 'v' has a value in row 2 that"):
+        materialize(frame.selectExpr(f"{value} AS v"), str(target))
+    assert not target.exists()
+
+
 @pytest.mark.parametrize("reason", [ValueError("a bad row"), KeyboardInterrupt("stop")], ids=repr)
 def test_job_error_is_raised_even_if_the_session_is_gone(reason: BaseException) -> None:
     def gone(*_: Any) -> str:
