@@ -15,7 +15,7 @@ import pyarrow as pa
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format.values import arrow_types
 from mdstorm_backend.format.values.batch import Positions, Values, gather_binary, gather_fixed
-from mdstorm_backend.format.values.python_objects import check_years
+from mdstorm_backend.format.values.python_objects import check_valid, check_years
 
 #: Predicate on an Arrow type.
 _Check: TypeAlias = Callable[[pa.DataType], bool]
@@ -309,7 +309,7 @@ class Encoding(ABC):
             If a value does not fit.
         """
         values = arrow_types.plain_values(values)
-        values.validate(full=True)
+        check_valid(values)
         stored, valid = self.encode_values(values), arrow_types.validity(values)
         if self.size is None:
             return EncodedColumn(name, self.text, parts=[stored], valid=valid)

@@ -48,8 +48,9 @@ def python_objects(name: str, values: Values, first: int = 0, of: str = "") -> I
         If a string is not UTF-8, or a decimal is beyond its precision.
     """
     try:
-        if not isinstance(values, np.ndarray) and _must_check(values.type):
-            values.validate(full=True)
+        # pyarrow converts only these invalid values without an error.
+        if not isinstance(values, np.ndarray) and "decimal" in str(values.type):
+            check_valid(values)
         yield
     except _ERRORS as error:
         if isinstance(error, MDStormError) or isinstance(values, np.ndarray):
@@ -62,7 +63,7 @@ def check_python_objects(name: str, values: Values, first: int = 0, of: str = ""
     """Raise the error of `python_objects` if there is an invalid value."""
 
     def convert(rows: pa.Array) -> None:
-        rows.validate(full=True)
+        check_valid(rows)
         rows.to_pylist()
 
     found = first_failure(as_arrow(values), convert, _ERRORS)
@@ -94,6 +95,14 @@ def first_failure(
         except errors as found:
             bad, error = middle, found
     return None if error is None else (good, error)
+
+
+def check_valid(values: pa.Array) -> None:
+    """Raise ArrowInvalid for text that is not UTF-8 and decimals beyond their precision."""
+    if pa.types.is_nested(values.type):
+        # Without a copy, the nested values of all rows are checked for each slice of an array.
+        values = copy_values(values, 0, len(values))
+    values.validate(full=True)
 
 
 def date_objects(name: str, dates: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -157,11 +166,6 @@ def beyond_nanoseconds(times: npt.NDArray[Any]) -> np.datetime64 | None:
         worst: np.datetime64 = present[np.abs(numbers).argmax()]
         return worst
     return None
-
-
-def _must_check(type_: pa.DataType) -> bool:
-    """Whether pyarrow may convert an invalid value of a type without an error."""
-    return bool(pa.types.is_decimal(type_) or pa.types.is_nested(type_))
 
 
 def _error(name: str, error: Exception, row: int, of: str) -> EncodingError:
