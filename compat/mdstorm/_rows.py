@@ -14,10 +14,13 @@ import pyarrow as pa
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import arrow_compute as pc
-from mdstorm_backend.format import Batch, Column, Values, depth_of
-from mdstorm_backend.format.values.python_objects import (
+from mdstorm_backend.format import (
+    Batch,
+    Column,
+    Values,
     beyond_nanoseconds,
     date_objects,
+    depth_of,
     python_objects,
 )
 from mdstorm_backend.read import column_to_numpy, decode_late, objects, scalars_to_numpy

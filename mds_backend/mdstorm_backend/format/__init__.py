@@ -44,6 +44,11 @@ from mdstorm_backend.format.values.nested_lists import (
     shapes_of,
     with_nan_elements,
 )
+from mdstorm_backend.format.values.python_objects import (
+    beyond_nanoseconds,
+    date_objects,
+    python_objects,
+)
 
 __all__ = [
     "DTYPES",
@@ -59,9 +64,11 @@ __all__ = [
     "are_null",
     "as_arrow",
     "become_floats",
+    "beyond_nanoseconds",
     "check_decimals",
     "check_float_dtype",
     "common_type",
+    "date_objects",
     "decimals_to_floats",
     "depth_of",
     "gather_binary",
@@ -77,6 +84,7 @@ __all__ = [
     "plain_type",
     "plain_values",
     "plan_types",
+    "python_objects",
     "shapes_of",
     "slice_batch",
     "take_values",
