@@ -238,7 +238,7 @@ class ConcurrentIterationError(MDStormError, ValueError):
 
 
 class LostBatchesError(MDStormError, RuntimeError):
-    """Batches sent by a worker process did not arrive."""
+    """A worker process could not send its batches."""
 
 
 class EncodingError(MDStormError, ValueError):

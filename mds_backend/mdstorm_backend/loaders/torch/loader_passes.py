@@ -8,7 +8,7 @@ with its own state methods, which expect a number of samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence, Sized
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Sized
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -33,6 +33,11 @@ from mdstorm_backend.loaders import (
 )
 from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_tensors
 from mdstorm_backend.loaders.torch.collation import collate_samples
+from mdstorm_backend.loaders.torch.sent_batches import (
+    collated_and_pickled,
+    from_workers,
+    queues_to_workers,
+)
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, makes_samples
 from mdstorm_backend.order import Position
 
@@ -275,7 +280,8 @@ def counted_batches(
     """Iterate with PyTorch's own loader, counting the rows that it yields."""
     counted = CountedPass.over(loader.dataset)
     epochs = counted.epochs
-    batches: NumberedBatches = ((batch, 0, 0) for batch in DataLoader.__iter__(loader))
+    made = _made_by_workers(loader) if loader.num_workers else DataLoader.__iter__(loader)
+    batches: NumberedBatches = ((batch, 0, 0) for batch in made)
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)
     recorder = kept.recorder
@@ -292,6 +298,18 @@ def counted_batches(
         recorder.record_request()
     counted.is_over, kept.counted_pass = True, counted
     recorder.record_received()  # the end
+
+
+def _made_by_workers(loader: DataLoader[Any]) -> Iterator[Any]:
+    """Iterate with PyTorch's own loader, whose worker processes pickle their batches."""
+    queues_to_workers(loader, loader.num_workers)  # raises an error if there is no room for them
+    collate = loader.collate_fn
+    loader.collate_fn = partial(collated_and_pickled, collate)
+    try:
+        batches = DataLoader.__iter__(loader)
+    finally:
+        loader.collate_fn = collate
+    return from_workers(batches)
 
 
 def rows_of(batch: Any, batch_size: int | None) -> int:

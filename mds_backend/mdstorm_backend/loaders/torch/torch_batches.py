@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import count, islice
-from multiprocessing import get_context, reduction
+from multiprocessing import reduction
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -23,11 +21,18 @@ from mdstorm_backend.base.checks import keywords_of
 from mdstorm_backend.base.recorder import Cause, Made, Recorder, Spans
 from mdstorm_backend.base.threads import set_up_arrow
 from mdstorm_backend.base.worker_processes import end_with_parent
-from mdstorm_backend.errors import ArgumentTypeError, LostBatchesError, TransformError
+from mdstorm_backend.errors import ArgumentTypeError, TransformError
 from mdstorm_backend.loaders import NumberedBatches, Segment
 from mdstorm_backend.loaders.torch.collation import collate_samples
 from mdstorm_backend.loaders.torch.moved_batches import same
 from mdstorm_backend.loaders.torch.packed_tensors import pack_batches, unpack_batches
+from mdstorm_backend.loaders.torch.sent_batches import (
+    Pickled,
+    context_of,
+    from_workers,
+    no_memory,
+    queues_to_workers,
+)
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
 from mdstorm_backend.loaders.torch.torch_tensors import tensor_batches, to_collated
 from mdstorm_backend.read import Block
@@ -220,8 +225,8 @@ class Workers:
         # if samples are made one by one.
         if not all(column.is_numpy() for column in self._options.dataset.schema):
             set_up_arrow()  # once, rather than in each process
-        context, count = _context_of(loader), self._options.num_workers
-        self._queues = [context.SimpleQueue() for _ in range(count)]
+        count = self._options.num_workers
+        self._queues = queues_to_workers(loader, count)
         others = keywords_of(DataLoader) - _OF_BATCHES - {"num_workers", "persistent_workers"}
         self._loader: DataLoader[Any] = DataLoader(
             _Part(batches, self._queues),
@@ -243,18 +248,10 @@ class Workers:
         try:
             for queue in self._queues:
                 queue.put((segment.position, segment.options.order.world))
-            has_begun = self._loader._iterator is not None
-            iterator: Any = iter(self._loader)  # always the same iterator, which is reset
-            if not has_begun:
-                # If the iterator is in a reference cycle, such as that of an error and its
-                # traceback, the garbage collector could close PyTorch's queues first. The processes
-                # would then not be notified, and PyTorch would wait seconds for each process before
-                # killing it.
-                queues = [*iterator._index_queues, iterator._worker_result_queue]
-                weakref.finalize(iterator, queues.clear).atexit = False
+            iterator = iter(self._loader)  # always the same iterator, which is reset
             assert segment.recorder is not None
             url, processes = self._options.dataset.url, len(self._queues)
-            yield from received(iterator, processes, segment.recorder, url)
+            yield from received(from_workers(iterator), processes, segment.recorder, url)
         finally:
             self.is_busy = False
 
@@ -263,11 +260,6 @@ class Workers:
         iterator = self._loader._iterator
         if iterator is not None:
             iterator._shutdown_workers()  # type: ignore[attr-defined]
-
-
-def _context_of(loader: DataLoader[Any]) -> Any:
-    """Return the `multiprocessing` context that worker processes are started in."""
-    return loader.multiprocessing_context or get_context()
 
 
 def check_can_be_sent(loader: DataLoader[Any], batch_map: BatchMap | None) -> None:
@@ -280,7 +272,7 @@ def check_can_be_sent(loader: DataLoader[Any], batch_map: BatchMap | None) -> No
     ArgumentTypeError
         If a function cannot be pickled.
     """
-    method = _context_of(loader).get_start_method()
+    method = context_of(loader).get_start_method()
     if method == "fork":
         return
     collate = without_note(loader.collate_fn)
@@ -317,8 +309,8 @@ class _Part(IterableDataset[Any]):
     batches: OutputBatches
     queues: Sequence[Any]
 
-    def __iter__(self) -> Generator[Message, None, None]:
-        """Yield one message for each block, with its batches.
+    def __iter__(self) -> Generator[Pickled, None, None]:
+        """Yield one pickled message for each block, with its batches.
 
         All workers cut their parts into blocks with the same numbers of batches.
         """
@@ -341,37 +333,10 @@ class _Part(IterableDataset[Any]):
                 counts = {name: n - before[name] for name, n in now.items() if n != before[name]}
                 before = now
                 sent = pack_batches([batch for batch, *_ in made])
-                if number == 0:
-                    _check_batches_can_be_sent(sent)
                 offsets, sizes = [offset for _, offset, _ in made], [size for *_, size in made]
-                yield Message(worker.id, number, sent, offsets, sizes, spans, counts)
+                yield Pickled(Message(worker.id, number, sent, offsets, sizes, spans, counts))
                 if not made:
                     return
-
-
-def _check_batches_can_be_sent(batches: object) -> None:
-    """Raise an error for batches that PyTorch would drop, for which the loader would then wait.
-
-    Raises
-    ------
-    TransformError
-        If the batches cannot be pickled.
-    """
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            pickler = reduction.ForkingPickler(nowhere)
-            refuse = pickler.dispatch_table[torch.Tensor]
-            # PyTorch sends a tensor, unless it belongs to a graph of gradients.
-            pickler.dispatch_table[torch.Tensor] = lambda tensor: (
-                (str, ()) if tensor.is_leaf or not tensor.requires_grad else refuse(tensor)
-            )
-            pickler.dump(batches)
-    except Exception as error:
-        raise TransformError(
-            f"a batch cannot be sent from its worker process: {error}. Return tensors without "
-            "gradients, and objects whose classes are at the top level of a module, from "
-            "collate_fn and batch_map, or pass num_workers=0"
-        ) from error
 
 
 def received(
@@ -385,8 +350,7 @@ def received(
     Raises
     ------
     LostBatchesError
-        If a message is missing. A process that cannot allocate shared memory drops its message,
-        and PyTorch continues with the next one.
+        If a message is missing: PyTorch would continue with the next one.
     """
     turns, num_received = deque(range(workers)), [0] * workers
     ready: list[deque[tuple[Any, int, int] | None]] = [deque() for _ in turns]
@@ -396,11 +360,7 @@ def received(
             start = recorder.clock()
             message = next(messages, None)
             if message is None or message.number != num_received[message.worker]:
-                raise LostBatchesError(
-                    "batches from a worker process did not arrive. Shared memory (/dev/shm) was "
-                    "probably full: give the container more, as with docker run --shm-size=8g, "
-                    "lower prefetch_factor or num_workers, or pass num_workers=0"
-                )
+                raise no_memory("batches from a worker process did not arrive")
             worker, _, batches, offsets, sizes, spans, counts = message
             num_received[worker] += 1
             seconds = recorder.clock() - start

@@ -12,7 +12,7 @@ from tests.kit.small_datasets import array_of, write_dataset
 
 pytestmark = pytest.mark.long
 
-#: 16 MB in batches of 8 MB; a batch does not fit in an 8 MB tmpfs.
+#: 16 MB, in batches of 8 or 4 MB.
 ROWS, FLOATS = 4096, 1024
 
 READ = """
@@ -23,7 +23,8 @@ from mdstorm_backend.errors import LostBatchesError
 dataset = StreamingDataset(local=sys.argv[1])
 ids = []
 try:
-    for batch in StreamingDataLoader(dataset, 2048, num_workers=2, prefetch_factor=4):
+    options = {"num_workers": 2, "prefetch_factor": int(sys.argv[3]), "timeout": 60}
+    for batch in StreamingDataLoader(dataset, int(sys.argv[2]), **options):
         ids += batch["id"].tolist()
 except LostBatchesError as error:
     print("lost:", error)
@@ -43,12 +44,23 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize(("megabytes", "printed"), [(64, "rows: True"), (8, "lost: ")])
+@pytest.mark.parametrize(
+    ("size", "batch_size", "prefetch", "printed"),
+    [
+        ("64m", 2048, 4, "rows: True"),
+        ("8m", 2048, 4, "lost: "),
+        # No further message is requested from a worker unless one of these arrives.
+        ("2m", 1024, 2, "lost: "),
+        # There is not even room for the semaphores of the worker processes.
+        ("64k", 1024, 2, "lost: worker processes cannot be started"),
+    ],
+)
 def test_small_shared_memory_suffices_or_raises_lost_batches_error(
-    megabytes: int, printed: str, dataset: Path, tmp_path: Path
+    size: str, batch_size: int, prefetch: int, printed: str, dataset: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "read.py").write_text(READ)
-    mount = f"mount -t tmpfs -o size={megabytes}m none /dev/shm"
-    read = shlex.join([sys.executable, "read.py", str(dataset)])
+    mount = f"mount -t tmpfs -o size={size} none /dev/shm"
+    read = shlex.join([sys.executable, "read.py", *map(str, (dataset, batch_size, prefetch))])
     done = run_command(*own_mounts(), "sh", "-c", f"{mount} && exec {read}", cwd=tmp_path)
     assert done.stdout.startswith(printed), done.stdout + done.stderr
+    assert not done.stderr

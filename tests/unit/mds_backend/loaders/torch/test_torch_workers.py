@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from io import BytesIO
 from itertools import islice
 from multiprocessing.connection import Connection
@@ -362,25 +363,94 @@ def test_worker_error_is_raised_in_the_loop(
         assert not set(multiprocessing.active_children()) - before
 
 
-def as_local_object(batch: Any) -> Any:
-    return type("Local", (), {"batch": batch})()
+class OwnIterator(StreamingDataset):
+    """PyTorch makes the batches of a dataset with its own iterator."""
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from super().__iter__()
 
 
-def with_gradient(batch: Any) -> Any:
-    return batch["number"].float().requires_grad_() * 2
+def unpicklable(kind: str, first: int, numbers: Any) -> Any:
+    """Return the numbers, or what cannot be sent if one of them is at least `first`."""
+    if max(torch.as_tensor(numbers).reshape(-1)) < first:
+        return numbers
+    if kind == "gradient":
+        return torch.ones(3, requires_grad=True) * 2
+    return (lambda: 0) if kind == "lambda" else type("Local", (), {})()
 
 
+def loader_with(made_by: str, url: str, change: Callable[[Any], Any]) -> StreamingDataLoader:
+    """Return a loader with a worker that applies `change` to the numbers of its batches."""
+
+    def batch_map(batch: Any) -> Any:
+        return {"number": change(batch["number"])}
+
+    def collate(samples: list[Any]) -> Any:
+        return {"number": change([sample["number"] for sample in samples])}
+
+    class OwnSamples(StreamingDataset):
+        def __getitem__(self, index: Any) -> Any:
+            return {"number": change(super().__getitem__(index)["number"])}
+
+    options: dict[str, Any] = {"num_workers": 1, "timeout": 20}
+    if made_by == "batch_map":
+        options["batch_map"] = batch_map
+    elif made_by == "collate_fn":
+        options["collate_fn"] = collate
+    elif made_by == "__iter__":
+        return StreamingDataLoader(OwnIterator(local=url), 8, collate_fn=collate, **options)
+    elif made_by == "single samples":
+        return StreamingDataLoader(OwnSamples(local=url, batch_size=8), None, **options)
+    else:
+        options["collate_fn"] = list
+        return StreamingDataLoader(OwnSamples(local=url, batch_size=8), 8, **options)
+    return StreamingDataLoader(StreamingDataset(local=url, batch_size=8), 8, **options)
+
+
+@pytest.mark.parametrize("first", [0, 40])
 @pytest.mark.parametrize(
-    ("function", "problem"), [(as_local_object, "Local"), (with_gradient, "requires_grad")]
+    ("made_by", "kind", "problem"),
+    [
+        ("batch_map", "gradient", "requires_grad"),
+        ("batch_map", "lambda", "lambda"),
+        ("collate_fn", "local class", "Local"),
+        ("__getitem__", "lambda", "lambda"),
+        ("__iter__", "gradient", "requires_grad"),
+        ("single samples", "local class", "Local"),
+    ],
 )
 def test_batch_that_workers_cannot_send_raises_error_with_the_fix(
-    tmp_path: Path, function: Callable[[Any], Any], problem: str
+    numbers: Dataset, made_by: str, kind: str, problem: str, first: int
 ) -> None:
-    """PyTorch drops such a batch and prints an error."""
-    dataset = write_numbers(tmp_path / "numbers", ROWS, tasks=6)
-    loader = elastic_loader(dataset, num_workers=1, batch_map=function, timeout=20)
-    with pytest.raises(TransformError, match=rf"{problem}[\s\S]*num_workers=0"):
-        list(loader)
+    """PyTorch prints an error, and waits forever for the batch."""
+    loader = loader_with(made_by, numbers.url, partial(unpicklable, kind, first))
+    received = 0
+    with pytest.raises(TransformError, match=rf"{problem}[\s\S]*num_workers=0"):  # noqa: PT012
+        for _ in loader:
+            received += 1
+    assert received == first // (1 if made_by == "single samples" else 8)
+
+
+class EndsWorker:
+    """An object whose worker process ends while the loader receives it."""
+
+    def __reduce__(self) -> Any:
+        return end_worker, (os.getpid(),)
+
+
+def end_worker(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+    raise ConnectionResetError("as if the worker's tensors were being received")
+
+
+@pytest.mark.parametrize("made_by", ["batch_map", "__iter__"])
+def test_exit_of_a_worker_while_its_batch_is_received_is_the_error(
+    numbers: Dataset, made_by: str
+) -> None:
+    loader = loader_with(made_by, numbers.url, lambda _: EndsWorker())
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"DataLoader worker .*(exit|kill)"):
+            list(loader)
 
 
 class Slow(StreamingDataset):
