@@ -14,8 +14,9 @@ from itertools import count
 from math import inf
 
 #: Bytes to request at a time before anything is measured, and the minimum. An idle link also gets
-#: the minimum until its first bytes arrive: ranges that are needed first share the link with all
-#: ranges that are requested at the same time.
+#: the minimum until its first bytes arrive, all for the work that needs its bytes first, which
+#: shares the link, and a store that answers one request after another, with what is requested at
+#: the same time.
 _FIRST, _FEWEST = 64 << 20, 16 << 20
 #: Further bytes to request at a time for each byte that has arrived on an idle link. Many small
 #: requests that are sent at the same time also end at the same time, and the link would idle until
@@ -161,8 +162,8 @@ class Turns:
         self.pace = pace
         self.refusing: set[str] = set()
         self._taken = self._bytes = 0
-        #: Bytes that have arrived since the link was last idle.
-        self._arrived = 0
+        #: Bytes that have arrived since the link was last idle, and the work that it then began.
+        self._arrived, self._first_work = 0, 0
         self._waiting: list[tuple[int, int, int, Turn]] = []
         self._count = count()
 
@@ -191,9 +192,11 @@ class Turns:
 
     def _give(self) -> None:
         while self._waiting:
-            turn = self._waiting[0][-1]
+            work, *_, turn = self._waiting[0]
             if not turn.begun.done():  # turns of failed downloads are cancelled
-                if not self._has_room(turn.missing):
+                if not self._taken:
+                    self._first_work = work
+                if not self._has_room(work, turn.missing):
                     # Right after idling, requests may wait even though the link has room.
                     self.pace.is_full |= self._arrived > 0 and self._fills(turn.missing)
                     return
@@ -202,9 +205,10 @@ class Turns:
                 self._bytes += turn.missing
             heappop(self._waiting)
 
-    def _has_room(self, size: int) -> bool:
+    def _has_room(self, work: int, size: int) -> bool:
         """Whether a request for `size` bytes may be sent; a single one always may."""
-        most_after_idle = _FEWEST + _GROWTH * self._arrived
+        most_at_first = _FEWEST if work <= self._first_work else 0
+        most_after_idle = most_at_first + _GROWTH * self._arrived
         has_room = not self._fills(size) and self._bytes + size <= most_after_idle
         return has_room or not self._taken
 

@@ -291,6 +291,34 @@ def test_idle_link_gets_few_requests_until_the_first_bytes_arrive() -> None:
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
+def test_idle_link_gets_only_the_first_work_until_bytes_arrive() -> None:
+    async def main() -> None:
+        turns, begun, is_over = Turns(Pace(64)), dict[tuple[int, int], Turn](), asyncio.Event()
+
+        async def take(work: int, start: int) -> None:
+            async with turns.taken(work, start, 100) as turn:
+                begun[work, start] = turn
+                await is_over.wait()
+
+        async def arrive(*place: int) -> list[tuple[int, int]]:
+            begun[place].arrived(100)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            return [*begun]
+
+        places = [(work, start) for work in range(7, 17) for start in range(2)]
+        tasks = [asyncio.ensure_future(take(*place)) for place in places]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert [*begun] == places[:2]  # the first block's shards
+        assert await arrive(7, 1) == places[:9]  # 8 further ones for each that has arrived
+        assert await arrive(7, 0) == places[:18]
+        is_over.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
 def test_idle_link_gets_more_requests_as_bytes_arrive() -> None:
     async def main() -> None:
         turns, size, begun = Turns(Pace(64)), 1 << 20, list[Turn]()

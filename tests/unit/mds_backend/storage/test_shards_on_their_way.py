@@ -25,7 +25,8 @@ from mdstorm_backend.errors import StorageError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.read import mds_shard, reader
 from mdstorm_backend.storage import Arrival, Location, s3_objects
-from mdstorm_backend.storage.turns import Pace
+from mdstorm_backend.storage.s3_objects import S3Object
+from mdstorm_backend.storage.turns import Pace, Turns
 
 ROWS = [os.urandom(1000) for _ in range(40)]
 URL, SHARD = f"s3://{BUCKET}/way", "shard.00000.mds"
@@ -96,6 +97,46 @@ def test_first_rows_are_read_before_their_shard_is_complete(
     rows += [row for batch in found for row in batch]
     assert rows == [row for batch in other for row in batch] == ROWS
     assert (SHARD in files_in(tmp_path / "cache"), parts_in(tmp_path / "cache")) == (True, [])
+
+
+@pytest.mark.parametrize("order", [None, ExactOrder()], ids=["elastic", "exact"])
+def test_first_blocks_shard_is_requested_alone_until_it_arrives(
+    order: ExactOrder | None, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other shards are requested as answers arrive, because the first batch waits for it."""
+    url, shards = f"s3://{BUCKET}/many", 12
+    with MDSWriter(out=str(tmp_path / "many"), size_limit=300) as writer:
+        writer.write_batch(pa.table({"row": [row[:200] for row in ROWS[:shards]]}))
+    target = Location.of(url, {"endpoint_url": s3.url})
+    for path in (tmp_path / "many").iterdir():
+        target.write(path.name, [path.read_bytes()])
+    events, waiting, are_waiting = list[str](), list[int](), threading.Event()
+    taken, get = Turns.taken, S3Object.get
+
+    def take(turns: Turns, work: int, *place: int) -> Any:
+        waiting.append(work)
+        if len(waiting) == shards:
+            are_waiting.set()
+        return taken(turns, work, *place)
+
+    async def recorded(requested: S3Object, *bounds: int | None) -> Any:
+        events.append("request")
+        found = await get(requested, *bounds)
+        events.append("answer")
+        return found
+
+    def answered(environ: WSGIEnvironment, start: Any) -> Any:
+        assert are_waiting.wait(60)
+        return s3.app(environ, start)
+
+    source = StreamingDataset(remote=url, local=str(tmp_path / "cache"), batch_size=1, order=order)
+    assert len(source) == shards  # reads the index
+    monkeypatch.setattr(Turns, "taken", take)
+    monkeypatch.setattr(S3Object, "get", recorded)
+    s3.fault = lambda _, path: answered if path.endswith(".mds") else None
+    assert len(list(StreamingDataLoader(source, batch_size=1))) == shards
+    assert events[:2] == ["request", "answer"]
+    assert len(events) == 2 * shards
 
 
 @pytest.mark.parametrize(
