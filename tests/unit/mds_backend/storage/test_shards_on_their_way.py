@@ -18,7 +18,7 @@ from tests.kit.servers.http import WSGIApp, WSGIEnvironment, respond
 from tests.kit.servers.s3 import BUCKET, S3Server
 from tests.unit.mds_backend.cache.shards import files_in, parts_in
 
-from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import Dataset, ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.cache import CacheOptions, shard_cache, shard_files
 from mdstorm_backend.errors import StorageError
@@ -110,11 +110,17 @@ def test_first_blocks_shard_is_requested_alone_until_it_arrives(
     target = Location.of(url, {"endpoint_url": s3.url})
     for path in (tmp_path / "many").iterdir():
         target.write(path.name, [path.read_bytes()])
-    events, waiting, are_waiting = list[str](), list[int](), threading.Event()
-    taken, get = Turns.taken, S3Object.get
+    events, waiting = list[str](), list[int]()
+    is_waiting, are_waiting = threading.Event(), threading.Event()
+    begin_shard, taken, get = Dataset.begin_shard, Turns.taken, S3Object.get
+
+    def begin(dataset: Dataset, number: int) -> Any:
+        assert number == 0 or is_waiting.wait(60)  # the threads of other shards may not overtake
+        return begin_shard(dataset, number)
 
     def take(turns: Turns, work: int, *place: int) -> Any:
         waiting.append(work)
+        is_waiting.set()
         if len(waiting) == shards:
             are_waiting.set()
         return taken(turns, work, *place)
@@ -131,6 +137,7 @@ def test_first_blocks_shard_is_requested_alone_until_it_arrives(
 
     source = StreamingDataset(remote=url, local=str(tmp_path / "cache"), batch_size=1, order=order)
     assert len(source) == shards  # reads the index
+    monkeypatch.setattr(Dataset, "begin_shard", begin)
     monkeypatch.setattr(Turns, "taken", take)
     monkeypatch.setattr(S3Object, "get", recorded)
     s3.fault = lambda _, path: answered if path.endswith(".mds") else None
