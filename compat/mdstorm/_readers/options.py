@@ -102,6 +102,7 @@ def reader_options(
     masks = tuple(added["null_masks"] or ())
     _check_read(schema, source.schema, [*(added["fill_nulls"] or ()), *masks])
     names = NullPolicy(schema, added["fill_nulls"], masks).columns
+    whole = source
     with _naming_columns_left_out(source):
         source, filters, filter_columns, conditions = _filtered(arguments, source, schema, batched)
     source, order = _cut(arguments, source, order, overlap)
@@ -138,6 +139,7 @@ def reader_options(
         images=images,
         fill_nulls=added["fill_nulls"],
         null_masks=masks,
+        source=whole.fingerprint,
         check_ranks=bool(added["check_ranks"]),
         on_corrupt=added["on_corrupt"],
         workers=arguments.workers,

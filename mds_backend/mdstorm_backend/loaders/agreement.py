@@ -7,9 +7,13 @@ second offer claims the rank's share of the rows. Differences by which rows are 
 error before the batch that follows a peek is yielded; other differences warn.
 
 Ranks run the same program, so they compare their n-th pass of the k-th loader of the same kind,
-not counting peeks. The kind consists of the order, number of shares, columns and selection. Loaders
-over the same `Epochs` count as one. Only passes in the main thread are compared, because passes in
-other threads begin in any order.
+not counting peeks. The kind consists of the order, number of shares, columns, transform and
+selection of rows. Loaders over the same `Epochs` count as one. Only passes in the main thread are
+compared, because passes in other threads begin in any order.
+
+A selection that no other rank has begun is compared with their n-th selection in loaders that are
+otherwise of the same kind. If it is the first one, the ranks were given different rows. A later one
+may also belong to a loader of this rank alone.
 
 A store may be slow, gone, or of an unknown kind, and none of that may affect training. So a daemon
 thread makes the offers, and the pass waits at most half a second for the answer. After a failure,
@@ -27,15 +31,16 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent import futures
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.base.threads import in_own_thread
+from mdstorm_backend.datasets.chosen_rows import numbers_hash
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.consumer import Usage
 from mdstorm_backend.loaders.epochs import Epochs
@@ -47,6 +52,8 @@ _logger = logging.getLogger(__name__)
 MOST_PASSES = 1_000
 #: Seconds to wait for the store to answer.
 PATIENCE = 0.5
+#: Seconds to wait for a rank that may be about to begin the same selection; part of `PATIENCE`.
+DELAY = 0.2
 
 #: How to fix a difference between ranks, by the name of the value they have to agree on.
 _REMEDIES = {
@@ -60,7 +67,14 @@ _REMEDIES = {
     "batches of the previous pass": "take the same number of batches of each pass on all ranks, or "
     "call set_epoch(epoch) on all of them before it",
     "NumPy version": "install the same packages on all ranks, because the orders depend on NumPy",
+    "filters": "pass the same filters on all ranks",
+    "predicate": "pass the same predicate on all ranks",
+    "rows": "pass equal rows= and where= on all ranks, and the same seed to random generators",
+    "epoch_size": "pass the same epoch_size on all ranks",
 }
+#: Differences of a selection by which rows are surely lost. A predicate may differ in a value that
+#: does not matter, such as the rank.
+_CHOICES = ("filters", "rows", "epoch_size")
 
 #: Values in the store from before this process started were written before the ranks were
 #: restarted, since a group exists only once all of its processes have started.
@@ -120,8 +134,10 @@ class Ranks:
         self._find_store = find_store
         #: Whether a check has failed, after which no more checks are made.
         self._has_failed = False
-        #: By kind of loader: the number of loaders and of passes that were compared.
+        #: By kind of loader: the number of loaders that were compared.
         self._loaders: Counter[str] = Counter()
+        #: By kind without the selection: the number of selections and of passes.
+        self._selections: Counter[str] = Counter()
         self._passes: Counter[str] = Counter()
         #: The latest compared pass over an `Epochs`: its kind of loader, the numbers of the loader
         #: and of the pass, from 1, and the `Usage` that counts its batches.
@@ -165,19 +181,27 @@ class Ranks:
         self, segment: Segment, epochs: Epochs, usage: Usage | None
     ) -> Callable[[], list[tuple[bool, str]]] | None:
         """Number a pass, and return a function that compares it; None if it is not compared."""
+        alike, selection = _kind(segment)
         # The store may still contain keys of a destroyed group.
-        kind = f"mdstorm/{self.number}/{_kind(segment)}"
+        alike = f"mdstorm/{self.number}/{alike}"
+        kind = alike + json.dumps(selection)
         kind_before, loader, number, before = self._latest.get(epochs, ("", 0, 0, None))
         if kind_before != kind:
             self._loaders[kind] += 1
             loader, number, before = self._loaders[kind], 0, None
         self._latest[epochs] = kind, loader, number + 1, usage
-        self._passes[kind] += 1
-        if self._has_failed or self._passes[kind] > MOST_PASSES:
+        self._passes[alike] += 1
+        is_new = (loader, number) == (1, 0)
+        self._selections[alike] += is_new
+        if self._has_failed or self._passes[alike] > MOST_PASSES:
             return None
-        key = f"{kind}/{loader}/{number + 1}"
-        offered, store = _offered(segment, before), self._find_store()
-        return lambda: list(_differences(store, self.rank, segment, key, offered))
+        offers = [_Offer(f"{kind}/{loader}/{number + 1}", *_offered(segment, before))]
+        if is_new:
+            turn = self._selections[alike]
+            chosen = _chosen(segment, selection)
+            offers.append(_Offer(f"{alike}/{turn}", chosen, _CHOICES if turn == 1 else ()))
+        store = self._find_store()
+        return lambda: list(_differences(store, self.rank, segment, *offers))
 
     def _fail(self, error: Exception) -> None:
         """Log a group's first failed check, after which no more checks are made."""
@@ -200,20 +224,57 @@ def _answer(ask: Callable[[], Any]) -> Any:
     return answer.result()
 
 
+class _Offer(NamedTuple):
+    """Values that the ranks have to agree on, by name; None values are not compared.
+
+    Attributes
+    ----------
+    key : str
+        Where the store holds the values of the rank that came first.
+    values : mapping of str to value
+        The values.
+    decisive : collection of str
+        The names of those by which the ranks surely lose rows, if they read the same data.
+    """
+
+    key: str
+    values: Mapping[str, Any]
+    decisive: Collection[str]
+
+
 def _differences(
-    store: Any, rank: int, segment: Segment, key: str, offered: Mapping[str, Any]
+    store: Any, rank: int, segment: Segment, offer: _Offer, selection: _Offer | None = None
 ) -> Iterator[tuple[bool, str]]:
-    """Yield messages about differences from other ranks, and whether rows are surely lost."""
+    """Yield messages about differences from other ranks, and whether rows are surely lost.
+
+    Parameters
+    ----------
+    store : Store
+        The store of the process group.
+    rank : int
+        This process's rank.
+    segment : Segment
+        The first segment of the pass.
+    offer : _Offer
+        The values of the pass.
+    selection : _Offer, optional
+        The values of its selection, to compare if no other rank has begun one like it.
+    """
     _check_server(store)
-    first = partial(_first, store)
+    first, key = partial(_first, store), offer.key
     order, url, epoch = segment.options.order, segment.options.dataset.url, segment.position.epoch
-    other, their_url, theirs = first(key, [rank, url, offered])
+    other, their_url, theirs = first(key, [rank, url, offer.values])
+    if other == rank and selection is not None:
+        offer = selection
+        other, their_url, theirs = first(offer.key, [rank, url, offer.values])
+        if theirs != offer.values and _is_awaited(store, f"{key}/{other}"):
+            theirs = offer.values
     where = "" if their_url == url else f"that of {their_url} "
     # Otherwise, the passes may be those of unrelated loaders.
     are_same_rows = all(
-        theirs[name] == offered[name] for name in ("dataset fingerprint", "batch size")
+        theirs[name] == offer.values[name] for name in ("dataset fingerprint", "batch size")
     )
-    for name, mine in offered.items():
+    for name, mine in offer.values.items():
         if mine == theirs[name] or None in (mine, theirs[name]):
             continue
         message = (
@@ -221,11 +282,7 @@ def _differences(
             f"{other} {where}with {theirs[name]}, so ranks lose and repeat rows, now or after "
             f"a resume: {_REMEDIES[name]}. check_ranks=False turns this check off"
         )
-        # A share that is a single range of rows depends neither on the seed nor on the epoch.
-        is_decisive = name == "samples consumed" or (
-            name in ("seed", "epoch number") and order.contiguous_share() is None
-        )
-        yield are_same_rows and is_decisive, message
+        yield are_same_rows and name in offer.decisive, message
     share = order.world.rank
     if (other := first(f"{key}/{share}", rank)) != rank:
         yield (
@@ -247,29 +304,53 @@ def _first(store: Any, key: str, value: Any) -> Any:
         expected = found.decode()
 
 
-def _kind(segment: Segment) -> str:
-    """Return a loader's kind as a string that does not depend on the rows in its dataset."""
+def _is_awaited(store: Any, key: str) -> bool:
+    """Return whether a key is set, also by a rank that is slightly behind this one."""
+    end = time.monotonic() + DELAY
+    while not (is_set := store.check([key])) and time.monotonic() < end:  # `wait` prints timeouts
+        time.sleep(DELAY / 20)
+    return bool(is_set)
+
+
+def _kind(segment: Segment) -> tuple[str, dict[str, Any]]:
+    """Return a loader's kind without its selection of rows, and the selection.
+
+    Neither depends on the rows in the dataset.
+    """
     options, order = segment.options, segment.options.order
     settings = order.settings()
     settings.pop("weights", None)
+    selection = {**vars(options.conditions), "epoch_size": settings.pop("epoch_size", None)}
     kind = {
         "order": order.name,
         "shares": order.num_ranks,
         "columns": options.columns,
         "splits": options.splits,
-        **vars(options.conditions),
+        "transform": selection.pop("transform"),
         **settings,
     }
-    return json.dumps(kind, sort_keys=True)
+    return json.dumps(kind, sort_keys=True), selection
 
 
-def _offered(segment: Segment, before: Usage | None) -> dict[str, Any]:
-    """Return the values of a pass that ranks have to agree on; None values are not compared."""
+def _chosen(segment: Segment, selection: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a selection that ranks have to agree on, the same for equal rows."""
+    options, dataset = segment.options, segment.options.dataset
+    rows = numbers_hash(dataset.stored_numbers(range(len(dataset))))
+    return {
+        "dataset fingerprint": options.source or dataset.all_rows.fingerprint,
+        "batch size": options.batch_size,
+        **{name: f"{value}" for name, value in selection.items()},
+        "rows": f"{len(dataset)} (hash {rows})",
+    }
+
+
+def _offered(segment: Segment, before: Usage | None) -> tuple[dict[str, Any], list[str]]:
+    """Return the values of a pass that ranks have to agree on, and which of them are decisive."""
     order, position, plan = segment.options.order, segment.position, segment.plan
     # Ranks have the same position only if the plan numbers samples across all ranks.
     is_even = not plan.unequal_because
     is_shared = is_even or not position.consumed
-    return {
+    values = {
         "dataset fingerprint": segment.options.dataset.fingerprint,
         "batch size": segment.options.batch_size,
         "seed": order.state_keys(position)["shuffle_seed"] if order.uses_seed else None,
@@ -278,6 +359,9 @@ def _offered(segment: Segment, before: Usage | None) -> dict[str, Any]:
         "batches of the previous pass": before.batches if before is not None and is_even else None,
         "NumPy version": np.__version__,
     }
+    # A share that is a single range of rows depends neither on the seed nor on the epoch.
+    is_fixed = order.contiguous_share() is not None
+    return values, ["samples consumed", *([] if is_fixed else ["seed", "epoch number"])]
 
 
 def _check_server(store: Any) -> None:

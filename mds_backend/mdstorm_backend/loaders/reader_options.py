@@ -122,6 +122,9 @@ class ReaderOptions:
         Must be picklable.
     conditions : Conditions
         What selects and changes the rows, for states.
+    source : str, optional
+        Fingerprint of the data of which `dataset` has those shards that may match the conditions;
+        by default, `dataset` has all shards.
     check_ranks : bool
         Whether to compare passes with the other ranks of a process group.
     splits : tuple of str
@@ -150,6 +153,7 @@ class ReaderOptions:
     first: Callable[[], Usage] = Usage
     on_pass: Callable[[Any], None] | None = None
     conditions: Conditions = Conditions()
+    source: str | None = None
     check_ranks: bool = True
     splits: tuple[str, ...] = ()
 

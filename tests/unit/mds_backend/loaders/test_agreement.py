@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import torch.distributed as dist
 from tests.kit.loaders import Filter, Launch, Same, rows, taken
@@ -81,6 +82,7 @@ class World(SimulatedRanks):
 @pytest.fixture(autouse=True)
 def _no_thread_remains(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(agreement, "shown", set())
+    monkeypatch.setattr(agreement, "DELAY", 0.01)
     yield
     for thread in threading.enumerate():
         if thread.name == "mdstorm-ranks":
@@ -380,6 +382,84 @@ def test_ranks_that_surely_lose_rows_raise_error(pair: World, program: str) -> N
         pair.warned(lambda loader, rank: WRONG[program](pair, loader, rank))
 
 
+#: Selections of two ranks.
+OTHER_ROWS: dict[str, list[dict[str, Any]]] = {
+    "slices": [{"rows": slice(0, 110)}, {"rows": slice(0, 100)}],
+    "masks of as many rows": [{"rows": np.arange(ROWS) % 2 == rank} for rank in range(2)],
+    "all rows on one rank": [{}, {"rows": slice(0, 100)}],
+    "conditions": [{"where": [("number", "<", 100 - rank)]} for rank in range(2)],
+}
+
+
+@in_both_orders
+@pytest.mark.parametrize("selections", list(OTHER_ROWS))
+def test_other_rows_of_first_loaders_raise_error_before_third_batch(
+    pair: World, selections: str, order: Any
+) -> None:
+    yielded = [0, 0]
+
+    def read(_: Any, rank: int) -> None:
+        for _ in pair.loader(order, **OTHER_ROWS[selections][rank]):
+            yielded[rank] += 1
+
+    message = r"rank 1 begins epoch 0 of .* with rows .*pass equal rows= and where="
+    with pytest.raises(InvalidArgumentError, match=message):
+        pair.warned(read)
+    assert yielded[1] == 1
+
+
+def test_other_epoch_size_of_first_loaders_raises_error(pair: World) -> None:
+    with pytest.raises(InvalidArgumentError, match="epoch_size 90, and rank 0 with 100"):
+        pair.warned(lambda _, rank: rows(pair.loader(epoch_size=100 - 10 * rank)))
+
+
+#: Programs in which other rows need not be wrong, and the beginnings of their warnings.
+OTHER_ROWS_WARN: dict[str, Callable[[World, int], object]] = {
+    "later loaders": lambda world, rank: chosen(world, TRAIN, slice(0, 50 + rank)),
+    "other batch sizes": lambda world, rank: rows(
+        world.loader(ExactOrder(), size=BATCH + rank, rows=slice(0, 50 + rank))
+    ),
+}
+
+
+@pytest.mark.parametrize("program", list(OTHER_ROWS_WARN))
+def test_other_rows_that_may_be_meant_warn(pair: World, program: str) -> None:
+    found = pair.warned(lambda _, rank: OTHER_ROWS_WARN[program](pair, rank))
+    assert "with rows 51" in found[-1]
+    assert len(found) == 1 + (program == "other batch sizes")
+
+
+def test_other_rows_of_other_data_warn_that_data_differ(pair: World, tmp_path: Path) -> None:
+    other = write_numbers(tmp_path / "other", ROWS - 7, tasks=SHARDS).url
+
+    def read(_: Any, rank: int) -> None:
+        rows(pair.loader(local=other if rank else pair.url, where=[("number", "<", 118)]))
+
+    of_data, of_rows = pair.warned(read)
+    assert "dataset fingerprint" in of_data
+    assert "with rows 113 (hash" in of_rows
+
+
+def test_rank_that_begins_equal_rows_slightly_later_is_awaited(pair: World) -> None:
+    """Rank 0 validates first, and rank 1 compares its training rows before rank 0 does."""
+    pair.become(0)
+    chosen(pair, VALIDATION)
+    pair.become(1)
+    requests, compare_set = [], pair.store.compare_set
+
+    def begun_by_rank_0(key: str, *values: str) -> Any:
+        requests.append(key)
+        if len(requests) == 2:  # rank 1 has found the other rows of rank 0
+            compare_set(f"{requests[0]}/0", "", values[1])
+        return compare_set(key, *values)
+
+    pair.store = Mock(wraps=pair.store)
+    pair.store.compare_set.side_effect = begun_by_rank_0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert chosen(pair, TRAIN)
+
+
 @pytest.mark.parametrize("peeking", [0, 1])
 def test_rank_that_peeks_twice_raises_error_before_its_second_batch(
     pair: World, peeking: int
@@ -396,6 +476,17 @@ def test_rank_that_peeks_twice_raises_error_before_its_second_batch(
         pair.warned(read)
     assert f"epoch number {peeking}, and rank 0 with {1 - peeking}" in str(error.value)
     assert yielded == [ROWS // 2 // BATCH, 1]
+
+
+def chosen(world: World, *selections: Any, **options: Any) -> list[int]:
+    """Read one loader for each selection of rows in turn, in the exact order."""
+    shuffled = ExactOrder(shuffle_rows=True)
+    return [
+        row for each in selections for row in rows(world.loader(shuffled, rows=each, **options))
+    ]
+
+
+TRAIN, VALIDATION = slice(0, 100), slice(100, None)
 
 
 #: Correct programs, which must not cause any warnings.
@@ -445,6 +536,41 @@ QUIET: dict[str, Callable[[World, Any, int], object]] = {
         rows(world.loader(ExactOrder(rank=(rank + turn) % 2, world_size=2))) for turn in range(2)
     ],
     "equal shares": lambda world, loader, rank: rows(world.loader(replication=2)),
+    "training and validation on one dataset": lambda world, loader, rank: chosen(
+        world, TRAIN, VALIDATION, TRAIN, VALIDATION
+    ),
+    "validation on rank 0 alone": lambda world, loader, rank: [
+        chosen(world, *((TRAIN,) if rank else (TRAIN, VALIDATION))) for _ in range(3)
+    ],
+    "validation on rank 0 alone, before training": lambda world, loader, rank: [
+        chosen(world, *((TRAIN,) if rank else (VALIDATION, TRAIN))) for _ in range(3)
+    ],
+    "validation on the last rank alone": lambda world, loader, rank: [
+        chosen(world, *((TRAIN, VALIDATION) if rank else (TRAIN,))) for _ in range(3)
+    ],
+    "other rows in each epoch": lambda world, loader, rank: chosen(
+        world, *(slice(epoch, None) for epoch in range(4))
+    ),
+    "other rows in each epoch, and validation on rank 0 alone": lambda world, loader, rank: [
+        chosen(world, slice(epoch, None), *(() if rank else (VALIDATION,))) for epoch in range(3)
+    ],
+    "other rows in each epoch, with a rank ahead": lambda world, loader, rank: chosen(
+        world, *(slice(epoch, None) for epoch in range(4 - rank))
+    ),
+    "a peek at other rows on rank 0": lambda world, loader, rank: (
+        rank or peek(world.loader(rows=VALIDATION)),
+        chosen(world, TRAIN),
+    ),
+    "the same rows in another order, which are sorted": lambda world, loader, rank: chosen(
+        world, [*range(100)] if rank else [*reversed(range(100))]
+    ),
+    "all rows, stated by one rank": lambda world, loader, rank: chosen(
+        world, None if rank else slice(None)
+    ),
+    "other rows and columns on rank 0 alone": lambda world, loader, rank: (
+        rank or chosen(world, VALIDATION, columns=["number"]),
+        chosen(world, TRAIN),
+    ),
 }
 
 
@@ -510,7 +636,7 @@ def test_process_group_is_freed_after_the_pass_that_used_it(
     ranks = agreement.Ranks(group, 0, 2, find_store=lambda: store)
     monkeypatch.setattr(agreement, "find_ranks", lambda: ranks)
     rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH))
-    assert store.compare_set.call_count == 2
+    assert store.compare_set.call_count == 3
     del group
     assert gone.wait(60)
 
@@ -644,7 +770,7 @@ def test_forked_process_numbers_its_groups_from_one(
 def test_each_pass_sends_two_store_requests_per_rank(pair: World) -> None:
     pair.store = Mock(wraps=dist.HashStore())
     pair.warned(lambda loader, rank: [rows(loader) for _ in range(3)])
-    assert pair.store.compare_set.call_count == 2 * 2 * 3
+    assert pair.store.compare_set.call_count == 2 * 2 * 3 + 1  # one for a new selection
 
 
 def test_passes_beyond_the_limit_are_not_stored(
@@ -653,7 +779,7 @@ def test_passes_beyond_the_limit_are_not_stored(
     monkeypatch.setattr(agreement, "MOST_PASSES", 2)
     pair.store = Mock(wraps=dist.HashStore())
     pair.warned(lambda loader, rank: [rows(pair.loader()) for _ in range(4)])
-    assert pair.store.compare_set.call_count == 2 * 2 * 2
+    assert pair.store.compare_set.call_count == 2 * 2 * 2 + 1
 
 
 #: A program that takes a URL and a rank, and reads one pass for each line on stdin.
