@@ -54,7 +54,8 @@ class TransformSpec(Described):
         Whether `func` returns one row for each row that it gets, in their order. Loaders are then
         numbered and resumed as without a function: they have a length, and a state resumes on any
         number of ranks. A result with another number of rows, or whose index shows that rows were
-        moved, raises `TransformError`. Rows that are moved before ``reset_index`` are not detected.
+        moved, raises `TransformError`. A new index, as from ``reset_index`` or
+        ``ignore_index=True``, hides moved rows, and a resumed loader then loses rows.
         Row functions, as in `mdstorm.make_reader`, always keep rows.
 
     Raises

@@ -93,9 +93,10 @@ class PandasTransform(row_transform.DeclaredTransform):
             place = int((returned != given).argmax())
             raise TransformError(
                 f"the TransformSpec function has keeps_rows=True, but it moved rows: row {place} "
-                f"of its result has the index {returned[place]} of another row. Return the rows in "
-                "the order in which the function gets them, or leave out keeps_rows. If only the "
-                "index differs, call reset_index(drop=True) on the result"
+                f"of its result has the index {returned[place]} of another row. Return the same "
+                "rows in the same order, with the index that they were given, or leave out "
+                "keeps_rows. A new index (reset_index, ignore_index=True) hides moved rows from "
+                "this check, and training that resumes would lose rows"
             )
 
     def _to_values(self, name: str, series: pd.Series[Any]) -> mds.Values:
