@@ -108,6 +108,11 @@ def _numbers(rows: Any, count: int, url: str) -> Numbers:
                 "each row, or numbers of rows"
             )
         rows = np.flatnonzero(rows)
+    elif isinstance(rows, np.ndarray) and len(rows) == count > 2 and np.isin(rows, (0, 1)).all():
+        raise InvalidArgumentError(
+            f"rows has {count} integers, all 0 or 1, and {url} has {count} rows: for a mask, which "
+            "consists of booleans, pass rows=np.asarray(rows, bool)"
+        )
     found: Numbers = range(count)[rows] if isinstance(rows, slice) else rows
     if isinstance(found, np.ndarray):
         found = as_range(found.astype(np.int64))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import assume, given
@@ -246,6 +247,11 @@ def test_damaged_rows_are_left_out_of_their_batches(tmp_path: Path) -> None:
         (slice(70, 80), "chooses no rows"),
         (np.zeros(ROWS, bool), "chooses no rows"),
         (np.ones(ROWS - 1, bool), f"{ROWS - 1} values.*{ROWS} rows"),
+        *(
+            (make([n % 2 for n in range(ROWS)]), r"a mask.*rows=np.asarray\(rows, bool\)")
+            for make in (list, tuple, np.uint8, torch.tensor, pd.Series)
+        ),
+        ([1] * ROWS, "a mask"),
     ],
 )
 def test_wrong_rows_raise_an_error_before_any_batch(url: str, wrong: Any, message: str) -> None:
@@ -254,6 +260,12 @@ def test_wrong_rows_raise_an_error_before_any_batch(url: str, wrong: Any, messag
     lazy = StreamingDataset(local=url, order=ExactOrder(), rows=wrong)
     with pytest.raises(InvalidArgumentError, match=message):
         iter(lazy).__next__()
+
+
+def test_numbers_0_and_1_are_rows_where_they_cannot_be_a_mask(url: str, tmp_path: Path) -> None:
+    assert rows(loader(url, [0, 1] * ROWS)) == [0, 1] * ROWS
+    assert rows(loader(url, [0, 1, 0, 1])) == [0, 1, 0, 1]
+    assert rows(loader(write_numbers(tmp_path, 2).url, [1, 0])) == [1, 0]
 
 
 @pytest.mark.parametrize("wrong", ["5", 5, [1.5], [[1, 2]], {"a": 1}])
