@@ -205,6 +205,37 @@ def rank_work(
     return ids
 
 
+def samples_of_ranks(
+    order: ElasticOrder, sample_in_epoch: int, initial_physical_nodes: int
+) -> list[int]:
+    """Return how many samples each rank has left in an epoch, or [] if the numbers are equal.
+
+    They differ where ``relaxed`` deals the samples to the ranks with which the epoch began, and
+    other ranks divide the last global batch again. The parameters are as in `rank_work`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If this world cannot read the epoch.
+    """
+    world = order.world.replicated(order.replication)
+    canonical = order.canonical_nodes_for(world.num_nodes)
+    few, many = sorted((canonical, world.num_nodes))
+    if many % few == 0 or order.batching_method != "random":
+        return []
+    partition = Partition(
+        order.partition_algo,
+        order.num_samples,
+        canonical,
+        world.num_nodes,
+        world.local_size,
+        order.batch_size,
+        sample_in_epoch,
+        initial_physical_nodes,
+    )
+    return [partition.num_samples(rank) for rank in range(world.size)]
+
+
 def _random(epoch: Epoch) -> _Batches:
     """Mix samples from all streams at random."""
     size, rank = sum(int(stream.counts.sum()) for stream in epoch.streams), epoch.world.rank

@@ -96,10 +96,10 @@ class ElasticOrder:
 
     Notes
     -----
-    All ranks have the same number of batches, all full except the last. Their numbers of samples
-    differ in two cases, as with MosaicML Streaming: with ``relaxed`` on a number of nodes that
-    is incompatible with the canonical nodes (only in the last global batch), and with
-    ``device_per_stream`` (by one batch).
+    All ranks have the same number of batches, all full except the last, with two exceptions, as
+    with MosaicML Streaming: with ``relaxed`` on a number of nodes that is incompatible with the
+    canonical nodes, a rank may have no samples in the last global batch, and with
+    ``device_per_stream``, ranks may differ by one batch.
 
     A different world continues with the same global batches under ``random`` and ``stratified``.
     Under ``per_stream`` it does if every stream fills the same number of global batches in both

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.elastic.batching import rank_work
+from mdstorm_backend.elastic.batching import rank_work, samples_of_ranks
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.sampling import Ids
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
@@ -86,6 +86,27 @@ class ElasticPlan(Plan):
             arguments = self._deal_arguments(self.start.beginning_of(self.start.epoch + 1))
             self.order.cache.begin(arguments, partial(_deal, *arguments))
 
+    @cached_property
+    def unequal_because(self) -> str:
+        """Why ranks have different numbers of batches in this epoch or in later ones."""
+        position, nodes = self.start, self.start.initial_physical_nodes
+        if nodes is None:
+            return ""
+        order, *_ = self._deal_arguments(position)
+        try:
+            epochs = [
+                samples_of_ranks(order, consumed, nodes)
+                for consumed in {0, 0 if position.is_end else position.consumed}
+            ]
+        except InvalidArgumentError:  # raised again when the epoch is read
+            return ""
+        if all(len(set(map(self._num_batches_of, samples))) <= 1 for samples in epochs):
+            return ""
+        return (
+            f"neither the number of nodes nor the {order.num_canonical_nodes} canonical nodes of "
+            "the state is a multiple of the other"
+        )
+
     def _deal_arguments(self, position: Position) -> tuple[Any, ...]:
         order = replace(self.order.resumed(position), batch_size=self._batch_size_of_order)
         nodes = position.initial_physical_nodes
@@ -138,8 +159,10 @@ class ElasticPlan(Plan):
     @cached_property
     def _lists(self) -> list[int]:
         """Number of batches in each part."""
-        size = self.batch_size
-        return [n // size if self.drop_last else ceil_div(n, size) for n in self._counts]
+        return list(map(self._num_batches_of, self._counts))
+
+    def _num_batches_of(self, samples: int) -> int:
+        return samples // self.batch_size if self.drop_last else ceil_div(samples, self.batch_size)
 
     def offset_after_epoch(self, epoch: int) -> int:
         """Return an offset past the last batch, since all batches in a plan belong to one epoch."""
@@ -205,12 +228,13 @@ class ElasticPlan(Plan):
     def length(self) -> int | None:
         """Return the number of batches in a pass; as in MosaicML Streaming, repeats do not count.
 
+        Of ranks with different numbers, this is the largest: see `unequal_because`.
+
         None if the number of epochs is infinite.
         """
         if self.num_epochs is None:
             return None
-        rows, size = self.rows_per_epoch, self.batch_size
-        return self.num_epochs * (rows // size if self.drop_last else ceil_div(rows, size))
+        return self.num_epochs * self._num_batches_of(self.rows_per_epoch)
 
     @property
     def rows_per_epoch(self) -> int:

@@ -85,6 +85,12 @@ class Partition:
         entry = numbers[:, None] * self._dealt_batch_size + sample
         return self._cells.entries(node, rank_of_node + self._ranks * entry)
 
+    def num_samples(self, rank: int) -> int:
+        """Return how many samples a rank has, which only its last batch determines."""
+        before = max(self.num_batches - 1, 0)
+        last = self.batches(np.arange(before, self.num_batches), rank)
+        return before * self._batch_size + int((last >= 0).sum())
+
     def canonical_nodes(self, rank: int) -> list[int]:
         """Return the canonical nodes that a rank's samples belong to, in ascending order."""
         dealt_rank, _ = self._dealt(rank)

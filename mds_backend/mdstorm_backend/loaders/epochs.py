@@ -26,10 +26,11 @@ from dataclasses import dataclass, replace
 from multiprocessing import context
 from typing import Any
 
-from mdstorm_backend.base import is_integer
+from mdstorm_backend.base import is_integer, warn_user
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.consumer import Consumer, Usage
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.segment import plan_of
 from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.loaders.state import read_state, skipped, write_state
 from mdstorm_backend.order import Position, World
@@ -307,6 +308,16 @@ class Epochs:
         here = options.in_world()
         position = read_state(state, here, splits=splits)
         position = skipped(position, skip_batches, here)
+        # Of a plan whose numbers of batches are not known, ranks warn when they begin a pass.
+        uneven = plan_of(here, position).unequal_because
+        if uneven and not plan_of(here).unequal_because:
+            warn_user(
+                f"ranks that resume {here.dataset.url} here have different numbers of batches, by "
+                f"one batch in an epoch, because {uneven}. len() is the largest number, and ranks "
+                "with more batches may wait for the others forever: resume on another number of "
+                "nodes, end each epoch after len() - 1 batches, or train within "
+                "torch.distributed.algorithms.join.Join"
+            )
         is_begun = position.consumed > 0 or position.first_epoch is not None
 
         def edit(record: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """Datasets and loaders in elastic order have MosaicML Streaming's ids, batches and states."""
 
 import json
+import warnings
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,38 @@ def test_state_after_more_batches_than_len_resumes_with_the_rest_or_the_next_epo
     second.load_state_dict(loader.state_dict())
     epochs = [column(reference) for _ in range(2)]
     assert column(second) == (epochs[0][done:] or epochs[1])
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("epoch_size", [None, 43])
+@pytest.mark.parametrize("done", [2, 50], ids=["within", "at the end"])
+@pytest.mark.parametrize(
+    ("there", "here"), [((2, 6), (3, 4)), ((3, 4), (2, 6)), ((2, 6), (4, 3)), ((2, 6), (3, 5))]
+)
+def test_state_warns_if_ranks_then_have_unequal_batches(
+    numbers: Dataset,
+    there: tuple[int, int],
+    here: tuple[int, int],
+    done: int,
+    epoch_size: int | None,
+    drop_last: bool,
+) -> None:
+    """Worlds are given as the number of ranks, each on its own node, and the batch size."""
+    options = {"epoch_size": epoch_size, "loader": {"drop_last": drop_last}, "num_epochs": 2}
+    first = make(numbers, there[1], world=(0, there[0]), **options)
+    taken(first, done)
+    ranks = [make(numbers, here[1], world=(rank, here[0]), **options) for rank in range(here[0])]
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for loader in ranks:
+            loader.load_state_dict(first.state_dict())
+    try:
+        passes = [[len(column(loader)) for _ in range(2)] for loader in ranks]
+    except (InvalidArgumentError, StateMismatchError):  # ranks cannot share a global batch
+        passes = []
+    is_uneven = any(found != passes[0] for found in passes)
+    assert len(warned) == is_uneven * len(ranks)
+    assert all("different numbers of batches" in f"{one.message}" for one in warned)
 
 
 def test_state_from_a_different_dataset_raises_error(numbers: Dataset, tmp_path: Path) -> None:
