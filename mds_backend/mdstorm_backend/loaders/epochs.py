@@ -363,11 +363,11 @@ def _warn_of_rows_left(latest: Usage, usage: Usage) -> None:
     """Log a warning if the rest of the epoch of a loaded state is skipped."""
     if latest.rows_left and usage.start.epoch > latest.start.epoch:
         _logger.warning(
-            "The first iteration after load_state_dict() was left after %d batches, and the next "
-            "one begins epoch %d, so %d rows of epoch %d are skipped. Iterate to the end of the "
-            "resumed epoch, or load the state again before the next iteration. Only one batch may "
-            "be taken without using up the epoch",
-            latest.batches,
+            "The first iteration after load_state_dict() was left within epoch %d, and the next "
+            "one begins epoch %d, so at least %d rows of epoch %d are skipped. Iterate to the end "
+            "of the resumed epoch, or load the state again before the next iteration. Only one "
+            "batch may be taken without using up the epoch",
+            latest.start.epoch,
             usage.start.epoch,
             latest.rows_left,
             latest.start.epoch,

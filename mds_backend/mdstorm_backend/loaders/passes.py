@@ -126,7 +126,7 @@ class Pass:
             return
         # The segment is in a later pass if no batches remained in the pass where `start` is.
         if first.position.pass_epoch != self.usage.start.pass_epoch:
-            self.usage.start = first.start
+            self.usage.start, self.usage.is_resumed = first.start, False
         self.to_compare = first if is_compared(first) else None
         yield from first.onward()
 

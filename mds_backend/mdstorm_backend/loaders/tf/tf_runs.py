@@ -100,8 +100,12 @@ class TFRun:
         ahead, usage = self.reach(), self.current.usage
         if not self.by_python:
             usage.batches = number
-        is_peek = number <= usage.consumer.peek
-        batches = 1 if is_peek else max(bisect_left(ahead, self.current.border), 1)
+        batches = 1
+        if number > usage.consumer.peek:
+            batches = max(bisect_left(ahead, self.current.border), 1)
+            # Whether all batches of a resumed epoch are taken is known from the last request.
+            if usage.is_resumed:
+                batches = (batches + 1) // 2
         self._following = number + batches
         return batches
 
@@ -118,6 +122,15 @@ class TFRun:
         segment, offsets = found
         self.current.record_offset(segment, offsets[0])
         return offsets
+
+    def leave(self) -> None:
+        """Record that the iteration has ended, after all batches that may have been taken."""
+        if self.current is None:
+            return
+        last = max(self.requested, self.taken) if self.by_python else self._following - 1
+        self.requested = last
+        self.reach()
+        self.current.leave()
 
     def hand_over(self) -> None:
         """Record that TensorFlow itself takes the batches: what it has requested is used."""
@@ -265,9 +278,7 @@ class TFRuns:
             with self._lock:
                 run.end()
         finally:
-            if run.current is not None:
-                run.reach()
-                run.current.leave()
+            run.leave()
             del self._open[number]
 
     def _begin(self) -> TFRun:

@@ -511,7 +511,7 @@ def test_rest_of_a_resumed_epoch_that_is_left_is_logged(
     assert not caplog.messages
     for _ in range(2):
         rows(islice(loader, 2))
-    expected = [] if rows_left is None else [f"{rows_left} rows of epoch 0 are skipped"]
+    expected = [] if rows_left is None else [f"at least {rows_left} rows of epoch 0 are skipped"]
     assert [message.split(", so ")[1].split(".")[0] for message in caplog.messages] == expected
 
 

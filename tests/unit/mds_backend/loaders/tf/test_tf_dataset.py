@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterable
@@ -563,6 +564,40 @@ def mapped(dataset: Any) -> Any:
 def read_at_once(dataset: Any) -> Any:
     """Return a dataset that reads all batches and requests the end before the first batch."""
     return dataset.shuffle(ROWS)
+
+
+#: How an iteration over a dataset is used in which a number of batches remain.
+USES: dict[str, Any] = {
+    "a loop": lambda dataset, left: dataset,
+    "a loop that ends at its last batch": islice,
+    "a loop that is left": lambda dataset, left: islice(dataset, 6),
+    "map": lambda dataset, left: mapped(dataset),
+    "map and take": lambda dataset, left: mapped(dataset).take(left),
+    "map and take some": lambda dataset, left: mapped(dataset).take(6),
+    "take some": lambda dataset, left: taken_by_tensorflow(dataset, 6),
+    "prefetch": lambda dataset, left: mapped(dataset).prefetch(3).take(left),
+    "repeat": lambda dataset, left: mapped(dataset).repeat().take(left),
+    "larger batches": lambda dataset, left: dataset.unbatch().batch(2 * BATCH).take(-(-left // 2)),
+    "reading at once": lambda dataset, left: read_at_once(dataset).take(left),
+}
+
+
+@pytest.mark.parametrize("use", list(USES))
+@pytest.mark.parametrize("done", [3, -(-ROWS // BATCH)], ids=["within", "at the end"])
+def test_rows_of_resumed_epoch_are_logged_as_skipped_only_if_they_are(
+    numbers: Dataset, use: str, done: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = -(-ROWS // BATCH)
+    dataset, left = resumed(numbers, done), whole - done or whole
+    seen = list(chain.from_iterable(column(USES[use](dataset, left))))
+    assert not caplog.messages
+    column(USES[use](dataset, whole))
+    skipped = ROWS - done * BATCH - len(seen) if done < whole else 0
+    found = [int(re.findall(r"at least (\d+) rows", text)[0]) for text in caplog.messages]
+    assert (found == []) == (skipped == 0)
+    assert all(0 < rows <= skipped for rows in found)
+    if use == "a loop that is left":
+        assert sum(found) == skipped
 
 
 @pytest.mark.long
