@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from mdstorm_backend.base.plain_files import open_plain
 from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.errors import StorageError
 
@@ -43,6 +44,37 @@ class FileLock(OwnContext):
         if os.pwrite(self._fd, data, 0) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
         os.ftruncate(self._fd, len(data))
+
+    def replace(self, line: bytes, part: str) -> None:
+        """Replace the file by another one with the content `line`, and hold the lock on that.
+
+        Unlike `write`, it leaves the present file as it is, in case another user has put a hard
+        link to some other file in its place.
+
+        Parameters
+        ----------
+        line : bytes
+            The content, without a newline.
+        part : str
+            Path for the new file until it is complete, in the same directory. A file there is
+            removed.
+        """
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        fd = open_plain(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        other = FileLock(fd, part)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)  # before other processes can find the file
+            other.write(line)
+            os.rename(part, self.path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(part)
+            other.release()
+            raise
+        self.release()
+        self._fd = fd
+        _held[fd] = self
 
     def remove_file(self) -> None:
         """Remove the file unless it has been replaced; waiting processes then create a new one."""
@@ -151,7 +183,7 @@ class _RemovedError(FileNotFoundError):
 
 
 def _open_locked(path: str, operation: int) -> int:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fd = open_plain(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, operation)
         if not _is_at(path, fd):
@@ -164,7 +196,7 @@ def _open_locked(path: str, operation: int) -> int:
 
 def _is_at(path: str, fd: int) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(fd))
+        return os.path.samestat(os.lstat(path), os.fstat(fd))
     except FileNotFoundError:
         return False
 

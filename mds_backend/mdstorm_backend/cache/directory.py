@@ -24,6 +24,7 @@ from typing import Any
 from mdstorm_backend import errors
 from mdstorm_backend.base.checks import check_integer, check_seconds, is_integer, parse_json
 from mdstorm_backend.base.locks import NO_LOCKS, FileLock, wait_for_lock
+from mdstorm_backend.base.plain_files import read_plain
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.shard_info import INDEX_NAME, parse_size
 from mdstorm_backend.storage import normalize_url
@@ -203,6 +204,11 @@ class CacheDirectory:
         """Return a new path for a temporary file of the shard that `record` belongs to."""
         return f"{record}.{uuid.uuid4().hex}{_PART_SUFFIX}"
 
+    def rewrite(self, lock: FileLock, line: bytes) -> None:
+        """Replace the content of a locked record or of the ledger."""
+        # With one name for all attempts, the next one removes what a killed process left.
+        lock.replace(line, f"{lock.path}.record{_PART_SUFFIX}")
+
     def records(self) -> list[str]:
         """Return the paths of all records in sorted order."""
         return self._listed(_RECORD_SUFFIX)
@@ -220,19 +226,25 @@ class CacheDirectory:
 
     def _listed(self, suffix: str) -> list[str]:
         try:
-            names = sorted(os.listdir(self.notes))
+            with os.scandir(self.notes) as entries:
+                found = [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]
         except FileNotFoundError:
             return []
-        return [os.path.join(self.notes, name) for name in names if name.endswith(suffix)]
+        return sorted(path for path in found if path.endswith(suffix))
 
     def parts_of(self, record: str) -> list[str]:
         """Return the paths of all temporary files of the shard that `record` belongs to."""
         return [part for part, owner in self.parts() if owner == record]
 
     def holds(self, record: Record, name: str) -> bool:
-        """Whether the file `name` is listed in a record and has not changed since."""
-        listed = record.files.get(name)
-        return listed is not None and FileIdentity.at(self.file(name)) == listed
+        """Whether the file `name` is listed in a record and has not changed since.
+
+        A file behind a symbolic link is not one that the cache made.
+        """
+        listed, path = record.files.get(name), self.file(name)
+        if listed is None or FileIdentity.at(path) != listed:
+            return False
+        return os.path.realpath(path) == os.path.join(os.path.realpath(self.path), name)
 
     def make(self, url: str, fingerprint: str) -> bool:
         """Create the directory and record in it which dataset it caches.
@@ -245,29 +257,39 @@ class CacheDirectory:
         Raises
         ------
         OSError
-            If the directory cannot be created, or the default root belongs to another user.
+            If the directory cannot be created, or other users could redirect it: see `check`.
         """
         described = {"url": url, "fingerprint": fingerprint}
         if self.described() == described:
             return False
         if os.path.dirname(self.path) == cache_root():
             os.makedirs(cache_root(), mode=0o700, exist_ok=True)
-        self.check_root()
+        self.check()
         os.makedirs(self.notes, exist_ok=True)
         with self.lock_ledger():
             os.replace(self._write_part(json.dumps(described).encode()), self.descriptor)
         return True
 
-    def check_root(self) -> None:
-        """Call `check_cache_root` if the directory is in the default root."""
+    def check(self) -> None:
+        """Raise PermissionError if other users have put a link in place of the bookkeeping files.
+
+        If the directory is in the default root, this also calls `check_cache_root`.
+        """
         if os.path.dirname(self.path) == cache_root():
             check_cache_root()
+        if os.path.islink(self.notes):
+            raise PermissionError(f"{self.notes} is a link")
+
+    @property
+    def is_cache(self) -> bool:
+        """Whether there are bookkeeping files, and not links in their place."""
+        is_linked = os.path.islink(self.notes) or os.path.islink(self.descriptor)
+        return os.path.isfile(self.descriptor) and not is_linked
 
     def described(self) -> dict[str, str]:
         """Return the URL and fingerprint of the dataset last cached here, or {} if unknown."""
         try:
-            with open(self.descriptor, "rb") as file:
-                value = parse_json(file.read())
+            value = parse_json(read_plain(self.descriptor))
             return {"url": str(value["url"]), "fingerprint": str(value["fingerprint"])}
         except (OSError, KeyError, TypeError, ValueError):
             return {}
@@ -458,8 +480,7 @@ class Record:
     def at(cls, path: str) -> Record:
         """Read a record without locking it; return an empty one if it is absent or incomplete."""
         try:
-            with open(path, "rb") as file:
-                return cls.from_bytes(file.read())
+            return cls.from_bytes(read_plain(path))
         except OSError:
             return cls()
 

@@ -94,7 +94,7 @@ class ShardCache:
         check_hash_is_recorded(info, self.options.validate_hash)
         self._join()
         with self.cache_dir.used():
-            self.cache_dir.check_root()
+            self.cache_dir.check()
             content = self._find(info)
             if content is None:
                 with self._lock(info) as lock:
@@ -186,7 +186,7 @@ class ShardCache:
             if hash_name is not None and record.checked.get(hash_name) != identity:
                 return None
             with suppress(OSError):
-                os.utime(note)
+                os.utime(note, follow_symlinks=False)
             return map_file(fd)
         finally:
             os.close(fd)
@@ -266,7 +266,7 @@ class ShardCache:
                 os.unlink(path)
                 return None
             checked = {**record.checked, hash_name: identity}
-            lock.write(replace(record, checked=checked).to_bytes())
+            self.cache_dir.rewrite(lock, replace(record, checked=checked).to_bytes())
         return self._find(info)
 
     def _bring(self, info: ShardInfo, lock: FileLock, arrival: Arrival | None) -> Buffer:
@@ -286,7 +286,7 @@ class ShardCache:
                 with suppress(OSError):
                     os.unlink(part)
             with suppress(OSError):
-                lock.write(record.to_bytes())
+                self.cache_dir.rewrite(lock, record.to_bytes())
             raise
         content = self._find(info)
         if content is None:
@@ -373,7 +373,7 @@ class ShardCache:
         for name in filter(os.path.dirname, parts):
             os.makedirs(os.path.dirname(self.cache_dir.file(name)), exist_ok=True)
         # The record is written first: a file that no record lists would never be removed.
-        lock.write(note.to_bytes())
+        self.cache_dir.rewrite(lock, note.to_bytes())
         # The shard itself is moved last: while it is missing, the next process cleans up.
         for name in sorted(parts, key=lambda name: name == info.raw_data.basename):
             os.replace(parts[name], self.cache_dir.file(name))

@@ -131,7 +131,7 @@ def _directories(root: str | None) -> Iterator[CacheDirectory]:
         raise StorageError(f"the cache directory {root} cannot be read ({error})") from error
     for path in (root, *(os.path.join(root, name) for name in names)):
         directory = CacheDirectory(path)
-        if os.path.exists(directory.descriptor):
+        if directory.is_cache:
             yield directory
 
 
@@ -197,8 +197,8 @@ def reserve(
             if limit is not None and used + nbytes > limit:
                 used = _make_room(directory, lock, limit - nbytes)
             if limit is None or used + nbytes <= limit:
-                ledger.write(b"%d" % min(used + record.nbytes, _UNKNOWN))
-                lock.write(record.to_bytes())
+                directory.rewrite(ledger, b"%d" % min(used + record.nbytes, _UNKNOWN))
+                directory.rewrite(lock, record.to_bytes())
                 return
         free = limit - used
         if waiting.is_over(free):
@@ -247,7 +247,7 @@ def entries_of(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
     """Yield every non-empty record's last use in ns, its path and its content."""
     for path in directory.records():
         with suppress(FileNotFoundError):
-            found = os.stat(path)
+            found = os.lstat(path)
             if found.st_size:
                 yield found.st_mtime_ns, path, Record.at(path)
 
@@ -270,7 +270,7 @@ def remove_files(directory: CacheDirectory, lock: FileLock) -> int:
     """Remove the files of a locked record; return how many bytes of the limit this frees."""
     record = Record.from_bytes(lock.read())
     _remove_listed(directory, record)
-    lock.write(b"")
+    directory.rewrite(lock, b"")
     return record.nbytes
 
 
