@@ -16,7 +16,7 @@ from uuid import uuid4
 from mdstorm._petastorm_names import other_names
 from mdstorm.cache import CacheBase
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
-from mdstorm_backend.base import is_integer, warn_user
+from mdstorm_backend.base import is_integer, open_plain, warn_user
 
 __all__ = [
     "LocalDiskCache",
@@ -116,7 +116,7 @@ class LocalDiskCache(CacheBase):
 
     def _mdstorm_read(self, path: Path) -> tuple[Any] | None:
         try:
-            with path.open("rb") as file:
+            with open(open_plain(str(path)), "rb") as file:
                 if os.fstat(file.fileno()).st_uid != os.getuid():
                     return None
                 content = memoryview(file.read())

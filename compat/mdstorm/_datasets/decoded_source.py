@@ -195,6 +195,10 @@ class DecodedSource(SampleDataset):
         """Whether opening a shard only maps a file."""
         return self.stored.is_mapped and not self.decodes
 
+    def files_identity(self) -> str:
+        """Identify the state of the stored files."""
+        return self.stored.files_identity()
+
     def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
         """Return for each shard whether a row may match; bounds of rounded values are not valid."""
         stored = self.stored.schema

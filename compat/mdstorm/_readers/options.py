@@ -420,7 +420,7 @@ class KeptShares:
     ) -> None:
         self._cache = cache
         what = [
-            options.dataset.fingerprint,
+            options.dataset.content_identity(),
             options.columns,
             options.output_columns,
             options.fill_nulls,

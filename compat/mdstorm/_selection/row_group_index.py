@@ -272,14 +272,14 @@ def _of_mds(dataset: Dataset) -> bytes | None:
 
 def _first_line(dataset: Dataset) -> bytes:
     """Return the first line of the index file, which identifies the indexed shards."""
-    return f"{dataset.fingerprint}\n".encode("ascii")
+    return f"{dataset.content_identity()}\n".encode("ascii")
 
 
 def _stale(dataset: Dataset | ParquetDataset, name: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"Row groups index is not available at {dataset.url}: the one in "
-        f"{dataset.location.file_url(name)} was built for different row groups. "
-        "Build it again with build_rowgroup_index"
+        f"{dataset.location.file_url(name)} was built for different row groups, or before the "
+        "dataset was written again or copied. Build it again with build_rowgroup_index"
     )
 
 

@@ -59,6 +59,10 @@ class ShardView(SampleDataset):
         """Whether opening a shard only maps a file."""
         return self.source.is_mapped
 
+    def files_identity(self) -> str:
+        """Identify the state of the source's files."""
+        return self.source.files_identity()
+
     def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
         """Return for each piece whether a row of its shard may match."""
         return self.source.may_match(filters, unbounded)[self._owners]

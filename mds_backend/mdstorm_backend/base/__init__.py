@@ -21,6 +21,7 @@ from mdstorm_backend.base.checks import (
     warn_user,
 )
 from mdstorm_backend.base.optional import require, when_loaded, wrap
+from mdstorm_backend.base.plain_files import open_plain
 from mdstorm_backend.base.threads import (
     Iteration,
     OwnContext,
@@ -47,6 +48,7 @@ __all__ = [
     "map_files",
     "name_function",
     "naming",
+    "open_plain",
     "parse_json",
     "require",
     "suggests_keywords",

@@ -73,22 +73,25 @@ def _cache(
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
         directory = None  # a read-only disk cannot take decompressed shards
-    if written is None:
-        state = _state(location, fingerprint, directory, options)
-    else:
-        state = f"{fingerprint} {written}".rstrip()
+    state = _state(location, fingerprint, directory, options, written)
     cache_dir = CacheDirectory(directory or default_directory(location.url, state))
     return ShardCache(location, state, cache_dir, options, exclusive=directory is None)
 
 
 def _state(
-    location: Location, fingerprint: str, directory: str | None, options: CacheOptions
+    location: Location,
+    fingerprint: str,
+    directory: str | None,
+    options: CacheOptions,
+    written: str | None,
 ) -> str:
     """Return the fingerprint combined with the time at which the index was written.
 
     The time is needed because a dataset that is rewritten with shards of the same sizes has the
     same index, unless the index holds hashes.
     """
+    if written is not None:
+        return f"{fingerprint} {written}".rstrip()
     try:
         modified = download.with_retries(
             location, INDEX_NAME, options, lambda: location.modified(INDEX_NAME)
@@ -109,8 +112,8 @@ def _state(
 class DirectFiles:
     """Shards on a local disk or in memory.
 
-    Compressed shards on a disk are decompressed once, into a cache; compressed shards in memory are
-    decompressed each time they are opened.
+    Compressed shards on a disk are decompressed once, into a cache. If the cache cannot be used, and
+    in memory, they are decompressed each time they are opened.
 
     Parameters
     ----------
@@ -129,6 +132,7 @@ class DirectFiles:
     options: CacheOptions
     written: str | None = None
     _checked: set[str] = field(default_factory=set, init=False, repr=False)
+    _keeps: bool = field(default=True, init=False, repr=False)
     _cache: ShardCache | None = field(default=None, init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -138,6 +142,11 @@ class DirectFiles:
     def directory(self) -> str | None:
         """Directory for decompressed shards; None for a dataset in memory, which needs none."""
         return self._copies().directory if self.location.is_local_disk else None
+
+    @property
+    def state(self) -> str:
+        """State of the dataset: the fingerprint, and the time at which the index was written."""
+        return _state(self.location, self.fingerprint, None, self.options, self.written)
 
     def stream(self, info: ShardInfo) -> Buffer:
         """Return the bytes of a shard, like `open`: local shards need no streaming."""
@@ -153,8 +162,13 @@ class DirectFiles:
         except errors.DatasetNotFoundError:
             if packed is None:
                 raise
-        if self.location.is_local_disk:
-            return self._copies().open(info)
+        if self.location.is_local_disk and self._keeps:
+            copies = self._copies()
+            try:
+                return copies.open(info)
+            except errors.StorageError as error:
+                self._keeps = False
+                _logger.warning("shards are decompressed each time they are opened: %s", error)
         url = self.location.file_url(packed.basename)
         return download.decompressed(info, self._read(packed), url)
 

@@ -423,7 +423,7 @@ class Record:
     Attributes
     ----------
     dataset : str
-        Fingerprint of the dataset that the files were downloaded for.
+        State of the dataset that the files were downloaded for.
     files : dict of str to FileIdentity
         The files that this cache made, by their names in the directory.
     checked : dict of str to FileIdentity

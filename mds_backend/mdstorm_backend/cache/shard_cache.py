@@ -38,7 +38,7 @@ class ShardCache:
     ----------
     location : Location
         Where the dataset is.
-    fingerprint : str
+    state : str
         State of the dataset. Files downloaded for a different state are downloaded again.
     cache_dir : CacheDirectory
         Where the files are cached.
@@ -49,14 +49,14 @@ class ShardCache:
     """
 
     location: Location
-    fingerprint: str
+    state: str
     cache_dir: CacheDirectory
     options: CacheOptions
     exclusive: bool
     _is_swept = _is_user = _is_made = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = self.location, self.fingerprint, self.cache_dir, self.options, self.exclusive
+        parts = self.location, self.state, self.cache_dir, self.options, self.exclusive
         return ShardCache, parts
 
     @property
@@ -200,7 +200,7 @@ class ShardCache:
     def _is_outdated(self, info: ShardInfo, record: Record) -> bool:
         """Whether a shard's files were made for another dataset state or from another file."""
         source = origin(self.location, info)
-        return record.dataset != self.fingerprint or record.is_from_another(source)
+        return record.dataset != self.state or record.is_from_another(source)
 
     def _join(self) -> None:
         """Mark a default directory as in use, so that other processes do not remove it."""
@@ -243,7 +243,7 @@ class ShardCache:
     def _make(self) -> None:
         """Create the directory, or create it again if it was removed in the meantime."""
         url = self.location.url
-        is_new = self.cache_dir.make(url, self.fingerprint)
+        is_new = self.cache_dir.make(url, self.state)
         self._join()
         if is_new and self.exclusive:
             space.clear_former_states(self.cache_dir, url)
@@ -367,7 +367,7 @@ class ShardCache:
         identities = {name: FileIdentity.of(os.stat(part)) for name, part in parts.items()}
         files, hash_name = {**record.files, **identities}, self.options.validate_hash
         checked = {hash_name: identities[info.raw_data.basename]} if hash_name else {}
-        note = replace(record, dataset=self.fingerprint, files=files, checked=checked)
+        note = replace(record, dataset=self.state, files=files, checked=checked)
         for name, part in parts.items():
             self._refuse_to_replace(name, part, record)
         for name in filter(os.path.dirname, parts):
@@ -413,6 +413,12 @@ def origin(location: Location, info: ShardInfo) -> FileIdentity | None:
     if not location.is_local_disk:
         return None
     return FileIdentity.at(os.path.join(location.path, info.stored.basename))
+
+
+def source_of(location: Location, info: ShardInfo) -> FileIdentity | None:
+    """Return the identity of a shard's file on a local disk, compressed or not; None if missing."""
+    raw = os.path.join(location.path, info.raw_data.basename)
+    return origin(location, info) or FileIdentity.at(raw)
 
 
 def check_hash_is_recorded(info: ShardInfo, hash_name: str | None) -> None:

@@ -140,7 +140,7 @@ def convert_parquet(
         tasks = cut_tasks(source.shard_sizes, 0 if cut_at else limit / size)
     # The empty list is kept so that conversions started by earlier versions keep their ids.
     writing = [schema.to_json(), [], asdict(format_), dict(extra or {}), cut_at]
-    identity = [_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing]
+    identity = [_VERSION, FORMAT_VERSION, source.content_identity(), fields.names, writing]
     read = partial(row_batches, source, columns=fields.names, row_bytes=size, recode=recode)
     conversion = Conversion(
         hashlib.sha256(json.dumps(identity, sort_keys=True).encode("ascii")).hexdigest(),

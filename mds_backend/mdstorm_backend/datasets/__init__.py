@@ -7,11 +7,10 @@ from mdstorm_backend.datasets.dataset import (
     Dataset,
     describe_dataset,
     describe_place,
-    fingerprint_of,
     open_dataset,
 )
 from mdstorm_backend.datasets.filters import Filters, Mask, Term, check_where
-from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
 
 __all__ = [
     "ChosenRows",

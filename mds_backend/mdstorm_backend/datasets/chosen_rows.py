@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import arrow_compute as pc
-from mdstorm_backend.datasets.dataset import describe_dataset, fingerprint_of
+from mdstorm_backend.datasets.dataset import describe_dataset
 from mdstorm_backend.datasets.filters import Expression, Filters
 from mdstorm_backend.datasets.matching_rows import matching_rows
-from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order import Chunk
@@ -197,6 +197,10 @@ class ChosenRows(SampleDataset):
     def is_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""
         return self.source.is_mapped
+
+    def files_identity(self) -> str:
+        """Identify the state of the dataset's files."""
+        return self.source.files_identity()
 
     def located(
         self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -13,8 +12,9 @@ from typing import Any, TypeVar
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_files
 from mdstorm_backend.cache.dataset_files import DirectFiles
+from mdstorm_backend.cache.shard_cache import source_of
 from mdstorm_backend.catalogs import check_no_table_name
-from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
 from mdstorm_backend.display import Description, counted, human_bytes, shown_url
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, MDStormError
 from mdstorm_backend.format import Column, Schema
@@ -126,7 +126,7 @@ class Dataset(SampleDataset):
     fingerprint : str
         Identity of the content, by which checkpoints recognise their dataset.
     whole : str
-        Identity of the whole dataset, by which caches recognise its files.
+        Fingerprint of the whole dataset, by which caches recognise its files.
     """
 
     location: Location
@@ -225,6 +225,17 @@ class Dataset(SampleDataset):
             index=replace(self.index, shards=tuple(shards[i] for i in chosen)),
             fingerprint=fingerprint_of(f"{self.fingerprint} {chosen}".encode()),
         )
+
+    def files_identity(self) -> str:
+        """Identify the index's time and, on a local disk, the shards' sizes and times."""
+        if self.prepare is not None:  # shards that have not been downloaded have no times
+            for info in self.index.shards:
+                self.prepare(info)
+        state = self.files.state
+        if not self.location.is_local_disk:
+            return state
+        found = [source_of(self.location, info) for info in self.index.shards]
+        return f"{state} {[file and (file.size, file.mtime_ns) for file in found]}"
 
     @property
     def file_urls(self) -> list[str]:
@@ -354,11 +365,6 @@ def _check_nulls(shard: MDSShard) -> None:
             "program merged several datasets, with mdstorm_backend.merge_index",
             url=shard.url,
         )
-
-
-def fingerprint_of(content: bytes) -> str:
-    """Return a fingerprint of some content."""
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def describe_place(

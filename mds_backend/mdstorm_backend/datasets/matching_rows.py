@@ -28,7 +28,9 @@ def matching_rows(dataset: SampleDataset, where: Filters | Expression) -> Mask:
     """Return whether each row of a dataset matches `where`."""
     key = hashlib.sha256(where.identity).hexdigest()[:24]
     evaluate = partial(_evaluate, dataset, where)
-    content = keep_file(dataset.url, dataset.fingerprint, f"where-{key}.bits", evaluate)
+    url, fingerprint, name = dataset.url, dataset.fingerprint, f"where-{key}.bits"
+    identity = f"{dataset.content_identity()} {len(dataset)}"
+    content = keep_file(url, fingerprint, name, identity, evaluate)
     bits = np.frombuffer(content, np.uint8)
     return np.unpackbits(bits, count=len(dataset)).astype(np.bool_)
 

@@ -183,6 +183,10 @@ class JoinedDataset(SampleDataset):
         """Whether opening a shard only maps a local file."""
         return all(part.is_mapped for part in self.parts)
 
+    def files_identity(self) -> str:
+        """Identify the state of all parts' files."""
+        return "\n".join(part.files_identity() for part in self.parts)
+
     @property
     def bytes_ahead(self) -> int:  # type: ignore[override]
         """Bytes of shards to open ahead of use."""

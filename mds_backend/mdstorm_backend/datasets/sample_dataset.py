@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
@@ -51,6 +52,11 @@ class _BatchOptions(TypedDict, total=False):
 LARGE_BATCH = 1 << 30
 
 
+def fingerprint_of(content: bytes) -> str:
+    """Return a fingerprint of some content."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
 class SampleDataset(Described, ABC):
     """A dataset that consists of shards and is read as samples, batches or whole tables.
 
@@ -59,7 +65,9 @@ class SampleDataset(Described, ABC):
     url : str
         URL of the dataset, for messages.
     fingerprint : str
-        Identity of the content, by which checkpoints and caches recognise their dataset.
+        Identity of the content, by which states and ranks recognise their dataset. It does not
+        depend on where or when the dataset was written. What outlives a process needs
+        `content_identity`.
     schema : Schema
         The columns.
     shard_sizes : tuple of int
@@ -124,6 +132,37 @@ class SampleDataset(Described, ABC):
     def samples_of(self, row: int) -> list[int]:
         """Return the numbers of the samples that are a row of `all_rows`, ascending."""
         return [row]
+
+    def content_identity(self) -> str:
+        """Identify the dataset and the time of its files.
+
+        What is kept beyond a process, and was computed from the data, is kept under this identity.
+        Unlike `fingerprint`, it changes if other values are written to the same files, even if all
+        sizes stay the same. It also changes if the files are copied without their times. It is
+        computed when it is called, without opening shards.
+
+        Returns
+        -------
+        str
+            Hexadecimal digits, derived from the fingerprint and:
+
+            - on a local disk, the time of the index, and the sizes and times of the shards;
+            - in a store or on a mount, the time of the index. A shard that is replaced without its
+              index is not noticed;
+            - for Parquet files, their sizes, times and tags;
+            - for a table, its version, and the sizes and times of the files in its log.
+
+        Raises
+        ------
+        MDStormError
+            If the dataset cannot be accessed.
+        """
+        files = self.files_identity()
+        return fingerprint_of(f"{self.fingerprint} {files}".encode()) if files else self.fingerprint
+
+    @abstractmethod
+    def files_identity(self) -> str:
+        """Identify the state of the files, as far as the fingerprint does not."""
 
     def find_open(self, number: int) -> Shard | None:
         """Return shard `number` if it is open, else None."""

@@ -119,6 +119,10 @@ class ParquetDataset(SampleDataset):
         """Always False, since row groups have to be decoded."""
         return False
 
+    def files_identity(self) -> str:
+        """Identify a table's version and files; the fingerprint identifies files without a log."""
+        return _files_identity(self.table_version, self.files)
+
     @cached_property
     def stored_columns(self) -> StoredColumns:
         """How the columns are stored in the files."""
@@ -283,6 +287,13 @@ class ParquetDataset(SampleDataset):
         return ParquetShard(group, self.schema, self.stored_columns, open_file)
 
 
+def _files_identity(table_version: int | None, files: Iterable[footers.ParquetFileInfo]) -> str:
+    if table_version is None:
+        return ""
+    listed = repr([(file.size, file.identity) for file in files])
+    return f"{table_version} {fingerprint_of(listed.encode())}"
+
+
 def _file_opener(dataset: ParquetDataset) -> Callable[[str], pq.ParquetFile]:
     """Return a function that opens a dataset's files by name. Thread-safe and fork-safe.
 
@@ -290,13 +301,14 @@ def _file_opener(dataset: ParquetDataset) -> Callable[[str], pq.ParquetFile]:
     through the shard cache. The function does not keep the dataset alive.
     """
     location, fingerprint, cache = dataset.location, dataset.fingerprint, dataset.cache
-    files = {file.name: file for file in dataset.files}
+    version, files = dataset.table_version, {file.name: file for file in dataset.files}
     infos = {f.name: ShardInfo((), (), (), 0, FileInfo(f.name, f.size, {})) for f in dataset.files}
 
     @lru_cache(1)
     def source() -> ShardFiles:
         # There is no index, and therefore no time when it was written.
-        return shard_files(location, fingerprint, cache, shards=infos.values(), written="")
+        state = f"{fingerprint} {_files_identity(version, files.values())}".rstrip()
+        return shard_files(location, state, cache, shards=infos.values(), written="")
 
     @lru_cache(_KEPT_FILES)
     def content(name: str) -> tuple[pa.Buffer, pq.FileMetaData]:

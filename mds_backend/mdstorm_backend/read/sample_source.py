@@ -44,6 +44,12 @@ class SampleSource(Protocol):
     def fingerprint(self) -> str:
         """Identifies the content, so that a checkpoint can recognise its dataset."""
 
+    def content_identity(self) -> str:
+        """Identify the content and the time of its files; see `SampleDataset`."""
+
+    def files_identity(self) -> str:
+        """Identify the state of the files, as far as the fingerprint does not."""
+
     @property
     def is_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""

@@ -283,7 +283,8 @@ class Location:
         """
         if self.is_local_disk:
             return str(os.stat(f"{self.path}/{name}").st_mtime_ns)
-        return modification_of(self.stat(name))
+        info = self.stat(name)
+        return modification_of(info) or str(info.get("created") or "")  # in memory
 
     @_repeated_after_expiry
     def read(self, name: str) -> local_files.Buffer:

@@ -1,8 +1,13 @@
 """``where=`` of `StreamingDataset`: an epoch consists of the rows that match."""
 
 import datetime
+import errno
+import os
+import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,7 @@ from tests.kit.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.cache import clear_cached, list_cached
+from mdstorm_backend.cache.directory import FileIdentity, Record
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 
@@ -189,11 +195,139 @@ def test_changed_dataset_is_evaluated_again(tmp_path: Path) -> None:
     assert chosen(url, where=[("number", ">", 6)]) == [7, 8, 9, 10]
 
 
-def test_damaged_result_is_made_again(table: str, cache: Path) -> None:
-    chosen(table, where=[("number", ">", 17)])
-    (kept,) = cache.glob("*/where-*.bits")
-    kept.write_bytes(b"damaged")
+def with_record(kept: Path, content: bytes) -> None:
+    """Replace a kept file, and let its record agree."""
+    kept.write_bytes(content)
+    (record,) = (kept.parent / ".mdstorm").glob("*.shard")
+    record.write_bytes(Record(files={kept.name: FileIdentity.of(kept.stat())}).to_bytes())
+
+
+#: What a kept file may hold instead, made from its content.
+WRONG: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda content: b"",
+    "text": lambda content: b"damaged",
+    "without bits": lambda content: content[: content.index(b"\n") + 1],
+    "shorter": lambda content: content[:-1],
+    "longer": lambda content: content + b"\xff",
+    "one bit": lambda content: content[:-1] + bytes([content[-1] ^ 16]),
+    "other rows": lambda content: content.replace(b" 20 ", b" 21 ", 1),
+    "of an earlier version": lambda content: content.partition(b"\n")[2],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_wrong_result_counts_as_absent(
+    wrong: Callable[[bytes], bytes], table: str, cache: Path
+) -> None:
     assert chosen(table, where=[("number", ">", 17)]) == [18, 19]
+    (kept,) = cache.glob("*/where-*.bits")
+    right = kept.read_bytes()
+    assert wrong(right) != right
+    with_record(kept, wrong(right))
+    assert chosen(table, where=[("number", ">", 17)]) == [18, 19]
+    assert kept.read_bytes() == right
+
+
+def below_a_file(cache: Path, _kept: Path) -> None:
+    cache.rename(cache.with_name("moved"))
+    cache.write_bytes(b"")
+
+
+def locks_below_a_file(_cache: Path, kept: Path) -> None:
+    shutil.rmtree(kept.parent / ".mdstorm")
+    (kept.parent / ".mdstorm").write_bytes(b"")
+    kept.unlink()
+
+
+def linked_record(cache: Path, kept: Path) -> None:
+    mine = cache.with_name("mine")
+    mine.write_bytes(b"my notes")
+    (record,) = (kept.parent / ".mdstorm").glob("*.shard")
+    record.unlink()
+    record.symlink_to(mine)
+    kept.unlink()
+
+
+def linked_result(cache: Path, kept: Path) -> None:
+    mine = cache.with_name("mine")
+    kept.rename(mine)
+    kept.symlink_to(mine)
+    shutil.rmtree(kept.parent / ".mdstorm")
+    (kept.parent / ".mdstorm").write_bytes(b"")
+
+
+def linked_directory(cache: Path, kept: Path) -> None:
+    (kept.parent / ".mdstorm").rename(cache.with_name("mine"))
+    (kept.parent / ".mdstorm").symlink_to(cache.with_name("mine"))
+
+
+UNUSABLE = [below_a_file, locks_below_a_file, linked_record, linked_result, linked_directory]
+
+
+@pytest.mark.parametrize("damage", UNUSABLE)
+def test_unusable_cache_is_logged_once_and_conditions_are_evaluated(
+    damage: Callable[[Path, Path], None], table: str, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen(table, where=[("number", ">", 17)])
+    damage(cache, *cache.glob("*/where-*.bits"))
+    mine = cache.with_name("mine")
+    before = mine.read_bytes() if mine.is_file() else b""
+    caplog.set_level("WARNING")
+    assert chosen(table, where=[("number", ">", 17)]) == [18, 19]
+    (line,) = caplog.messages
+    assert "is not kept, and will be computed again: " in line
+    assert (mine.read_bytes() if mine.is_file() else b"") == before
+
+
+def test_result_that_does_not_fit_on_the_disk_is_not_kept(
+    table: str, cache: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    chosen(table, where=[("number", ">", 18)])
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    caplog.set_level("WARNING")
+    assert chosen(table, where=[("number", ">", 17)]) == [18, 19]
+    (line,) = caplog.messages
+    assert "No space left on device" in line
+    assert len(list(cache.glob("*/where-*.bits"))) == 1
+    assert list(cache.rglob("*.part")) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_warm_cache_of_another_user_is_used_if_it_is_readable(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO")
+    with TemporaryDirectory(dir="/tmp") as folder:  # pytest's directories are private
+        os.chmod(folder, 0o755)
+        monkeypatch.setenv("MDSTORM_CACHE_DIR", f"{folder}/cache")
+        url = write_numbers(f"{folder}/data", 9).url
+        assert chosen(url, where=[("number", ">", 6)]) == [7, 8]
+        os.chmod(f"{folder}/cache", 0o755)
+        caplog.clear()
+        os.seteuid(12345)
+        try:
+            assert chosen(url, where=[("number", ">", 6)]) == [7, 8]
+            assert caplog.messages == []
+            assert chosen(url, where=[("number", ">", 7)]) == [8]
+        finally:
+            os.seteuid(0)
+    assert ["is not kept" in line for line in caplog.messages].count(True) == 1
+
+
+def test_compressed_shards_are_decompressed_in_memory_if_the_cache_is_unusable(
+    tmp_path: Path, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = write_numbers(tmp_path / "data", 9, compression="zstd").url
+    cache.write_bytes(b"")
+    caplog.set_level("WARNING")
+    dataset = StreamingDataset(local=url, order=ExactOrder())
+    for _ in range(2):
+        assert [sample["number"] for sample in dataset] == [*range(9)]
+    assert [m for m in caplog.messages if "decompressed each time" in m] == caplog.messages[:1]
+    assert len(caplog.messages) == 1
 
 
 def test_threads_evaluate_conditions_once(url: str, caplog: pytest.LogCaptureFixture) -> None:

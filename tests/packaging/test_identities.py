@@ -1,0 +1,56 @@
+"""Every module that uses one of a dataset's two identities is listed, so that a new one chooses.
+
+States and ranks compare the fingerprint, which does not depend on when the data were written. What
+is kept beyond a process, and was computed from the data, is kept under the content identity.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {"mdstorm": ROOT / "compat", "mdstorm_backend": ROOT / "mds_backend"}
+
+#: The modules that read an attribute of datasets, and what for.
+USES = {
+    "fingerprint": {
+        "mdstorm/_datasets/decoded_source.py": "part of a view's fingerprint",
+        "mdstorm/_selection/shard_views.py": "part of a view's fingerprint",
+        "mdstorm/cli/datasets.py": "shown",
+        "mdstorm_backend/cache/dataset_files.py": "with the index's time, names cached shards",
+        "mdstorm_backend/datasets/chosen_rows.py": "part of a view's fingerprint",
+        "mdstorm_backend/datasets/dataset.py": "part of a view's fingerprint",
+        "mdstorm_backend/datasets/matching_rows.py": "names the directory of kept rows",
+        "mdstorm_backend/datasets/open_streams.py": "part of a view's fingerprint",
+        "mdstorm_backend/datasets/sample_dataset.py": "part of the content identity",
+        "mdstorm_backend/loaders/agreement.py": "compared",
+        "mdstorm_backend/loaders/state.py": "compared",
+        "mdstorm_backend/maintenance/inspect.py": "shown",
+        "mdstorm_backend/parquet/opening.py": "part of a named table's fingerprint",
+        "mdstorm_backend/parquet/parquet_dataset.py": "with the files' times, names cached files",
+    },
+    "content_identity": {
+        "mdstorm/_datasets/petastorm_metadata.py": "row group indexes of Parquet files",
+        "mdstorm/_readers/options.py": "rows in a local-disk cache",
+        "mdstorm/_selection/row_group_index.py": "row group indexes of MDS",
+        "mdstorm_backend/convert/parquet_to_mds.py": "shards of an interrupted conversion",
+        "mdstorm_backend/datasets/matching_rows.py": "rows that match conditions",
+    },
+}
+
+
+def reads(path: Path, name: str) -> bool:
+    nodes = ast.walk(ast.parse(path.read_bytes()))
+    return any(isinstance(node, ast.Attribute) and node.attr == name for node in nodes)
+
+
+@pytest.mark.parametrize("name", USES)
+def test_modules_that_use_an_identity_are_listed(name: str) -> None:
+    found = {
+        str(path.relative_to(root))
+        for package, root in PACKAGES.items()
+        for path in (root / package).rglob("*.py")
+        if reads(path, name)
+    }
+    assert found == USES[name].keys()
