@@ -41,7 +41,8 @@ USES = {
 
 
 def reads(path: Path, name: str) -> bool:
-    nodes = ast.walk(ast.parse(path.read_bytes()))
+    source = path.read_text(encoding="utf-8")
+    nodes = ast.walk(ast.parse(source)) if f".{name}" in source else ()
     return any(isinstance(node, ast.Attribute) and node.attr == name for node in nodes)
 
 

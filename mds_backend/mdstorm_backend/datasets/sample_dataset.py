@@ -65,9 +65,8 @@ class SampleDataset(Described, ABC):
     url : str
         URL of the dataset, for messages.
     fingerprint : str
-        Identity of the content, by which states and ranks recognise their dataset. It does not
-        depend on where or when the dataset was written. What outlives a process needs
-        `content_identity`.
+        Identity of the content, by which states and ranks recognise their dataset. For MDS, it does
+        not depend on when the files were written. What outlives a process needs `content_identity`.
     schema : Schema
         The columns.
     shard_sizes : tuple of int

@@ -217,6 +217,14 @@ class TestLocalDiskCache:
         os.chown(path, 12345, 12345)
         assert cache.get("k", lambda: "ours") == "ours"
 
+    def test_file_behind_a_link_is_not_loaded(self, tmp_path: Path) -> None:
+        cache = LocalDiskCache(str(tmp_path / "c"), 10_000, 10)
+        cache.get("k", lambda: "theirs")
+        (path,) = (tmp_path / "c").iterdir()
+        path.symlink_to(path.rename(tmp_path / "elsewhere"))
+        assert cache.get("k", lambda: "ours") == "ours"
+        assert cache.get("k", lambda: "never") == "ours"
+
     def test_cache_recreates_directory_that_another_process_removed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
