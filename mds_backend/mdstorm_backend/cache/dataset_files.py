@@ -112,8 +112,8 @@ def _state(
 class DirectFiles:
     """Shards on a local disk or in memory.
 
-    Compressed shards on a disk are decompressed once, into a cache. If the cache cannot be used, and
-    in memory, they are decompressed each time they are opened.
+    Compressed shards on a disk are decompressed once, into a cache. In memory, and if the cache
+    cannot be used, they are decompressed each time they are opened.
 
     Parameters
     ----------

@@ -133,6 +133,7 @@ def test_shards_that_a_stream_downloads_itself_have_times(tmp_path: Path) -> Non
         shutil.rmtree(tmp_path / "local", ignore_errors=True)
         (tmp_path / "local").mkdir()
         write(str(tmp_path / "data"), flip)
+        os.utime(tmp_path / "data" / "index.json", ns=(1, 1))
         stream = Copied(remote=str(tmp_path / "data"), local=str(tmp_path / "local"))
         options: Any = {"where": [("n", "in", [0, 2, 4])]}
         dataset = StreamingDataset(streams=[stream], order=ExactOrder(), **options)
