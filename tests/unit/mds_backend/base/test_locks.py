@@ -62,6 +62,20 @@ def test_shorter_line_in_a_lock_file_replaces_a_longer_line(path: str) -> None:
         assert lock.read() == b""
 
 
+def test_replaced_lock_file_is_locked_and_the_former_file_unchanged(path: str) -> None:
+    former = f"{path} of another user"
+    Path(former).write_bytes(b"not ours")
+    os.link(former, path)
+    with locked(path) as lock:
+        lock.replace(b"ours", f"{path}.part")
+        assert try_lock(path) is None
+        assert lock.read() == b"ours\n"
+        locked(former).release()
+    locked(path).release()
+    assert (Path(path).read_bytes(), Path(former).read_bytes()) == (b"ours\n", b"not ours")
+    assert not Path(f"{path}.part").exists()
+
+
 def test_lock_wait_times_out_only_if_owner_makes_no_progress(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

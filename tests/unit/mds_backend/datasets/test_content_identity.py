@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
+from tests.kit.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
 from tests.kit.iceberg_tables import catalog, newest_metadata
 from tests.unit.mds_backend.cache.shards import remote
 
@@ -124,6 +125,9 @@ def test_shards_that_were_decompressed_have_times(tmp_path: Path) -> None:
 
 def test_shards_that_a_stream_downloads_itself_have_times(tmp_path: Path) -> None:
     class Copied(Stream):
+        def get_shards(self, world: Any, allow_unsafe_types: bool) -> Any:
+            return list(open_dataset(str(tmp_path / "data")).index.shards)
+
         def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
             target = tmp_path / "local" / from_basename
             shutil.copy2(tmp_path / "data" / from_basename, target)
@@ -133,7 +137,8 @@ def test_shards_that_a_stream_downloads_itself_have_times(tmp_path: Path) -> Non
         shutil.rmtree(tmp_path / "local", ignore_errors=True)
         (tmp_path / "local").mkdir()
         write(str(tmp_path / "data"), flip)
-        os.utime(tmp_path / "data" / "index.json", ns=(1, 1))
+        # The first shard is downloaded for its schema, before the others.
+        os.utime(tmp_path / "data" / "shard.00000.mds", ns=(1, 1))
         stream = Copied(remote=str(tmp_path / "data"), local=str(tmp_path / "local"))
         options: Any = {"where": [("n", "in", [0, 2, 4])]}
         dataset = StreamingDataset(streams=[stream], order=ExactOrder(), **options)
@@ -184,6 +189,20 @@ def iceberg(folder: Path) -> Iterator[str]:
     for _ in range(2):
         table.append(TABLE)
         yield str(newest_metadata(table))
+
+
+def delta_with_equal_names(folder: Path) -> Iterator[str]:
+    for first in range(2):
+        rows = pa.table({"n": pa.array(9 * [first], pa.int64())})
+        action = add(folder, "a.parquet", rows)
+        commit(folder, *([] if first else [OLD_PROTOCOL, metadata([field("n", "long")])]), action)
+        yield str(folder)
+
+
+def test_tables_with_equal_names_of_files_have_equal_fingerprints_only(tmp_path: Path) -> None:
+    opened = [open_parquet(url) for url in delta_with_equal_names(tmp_path)]
+    assert len({dataset.fingerprint for dataset in opened}) == 1
+    assert len({dataset.content_identity() for dataset in opened}) == 2
 
 
 @pytest.mark.parametrize("versions", [parquet, delta, iceberg])
