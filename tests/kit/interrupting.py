@@ -3,8 +3,10 @@
 import _thread
 import logging
 import signal
+import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from itertools import count
 from multiprocessing import queues
 from typing import Any
 
@@ -62,6 +64,26 @@ def delayed_interrupt(
         raise KeyboardInterrupt
 
     return interrupt
+
+
+@contextmanager
+def interrupted_at(number: int, *files: str) -> Iterator[None]:
+    """Raise KeyboardInterrupt before the n-th line executed in these files."""
+    lines = count(1)
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename not in files:
+            return None
+        if event == "line" and next(lines) == number:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def _in_logging(frame: Any) -> bool:

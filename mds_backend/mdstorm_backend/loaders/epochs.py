@@ -15,26 +15,26 @@ The workers of a plain ``DataLoader`` have copies of the dataset and also call `
 worker in a group begins the iteration, and the others join it. Their samples are used as soon as
 the iteration begins. A worker may be epochs ahead of one that has not joined yet.
 
-The values are stored in a `SharedRecord`.
+The processes share an `EpochRecord`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing import context
 from typing import Any
 
 from mdstorm_backend.base import is_integer, warn_user
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.consumer import Consumer, Usage
+from mdstorm_backend.loaders.epoch_record import EpochRecord
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import plan_of
 from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.loaders.state import read_state, skipped, write_state
 from mdstorm_backend.order import Position, World
-from mdstorm_backend.order.lanes import Lanes
 
 _logger = logging.getLogger(__name__)
 
@@ -75,24 +75,7 @@ class Epochs:
     def __init__(self) -> None:
         self._first: Callable[[], Usage] = Usage
         self._on_pass: Callable[[Any], None] | None = None
-        #: ``begun`` is where the latest iteration or its latest epoch began, or the position that
-        #: was loaded last. ``next`` is a position that was loaded or set, until an iteration
-        #: begins there. ``reached`` is the highest epoch that iterations have reached since the
-        #: latest one began, and ``number`` the number of iterations. ``joined`` describes the
-        #: latest iteration by worker processes: its group, its workers and the position where it
-        #: began. It is empty if there is no such iteration.
-        self._record = SharedRecord(
-            {
-                "begun": None,
-                "next": None,
-                "reached": 0,
-                "number": 0,
-                "joined": {},
-                "packs": False,
-                "changes": 0,
-                "loads": 0,
-            }
-        )
+        self._record = SharedRecord(EpochRecord())
         #: Number of iterations that this process has begun as a worker.
         self._iterations = 0
         #: The latest iteration in this process.
@@ -104,10 +87,7 @@ class Epochs:
         """Return the state to pickle; a copy begins where the next iteration would begin here."""
         if context.get_spawning_popen() is not None:  # a worker process, which shares the record
             return self.__dict__
-        content = self._own_record.read()
-        if content["number"] or content["next"]:
-            content["next"] = _stored(self._following(content).start)
-        record = SharedRecord({**content, "joined": {}})
+        record = SharedRecord(self._own_record.read().copied(self._latest))
         return {**self.__dict__, "_record": record, "_latest": None}
 
     def follow(self, options: ReaderOptions) -> None:
@@ -115,7 +95,7 @@ class Epochs:
         self._first, self._on_pass = options.first, options.on_pass
 
     @property
-    def _own_record(self) -> SharedRecord:
+    def _own_record(self) -> SharedRecord[EpochRecord]:
         """The record of this process and its workers; each rank has its own."""
         self._record.part()
         return self._record
@@ -133,18 +113,8 @@ class Epochs:
         """Return the next iteration, which has not begun."""
         return self._following(self._own_record.read())
 
-    def _following(self, record: Mapping[str, Any]) -> Usage:
-        if record["next"] is not None:
-            return Usage(_position_of(record["next"]))
-        if not record["number"]:
-            return self._first()
-        latest = self._latest
-        # The samples of an iteration in other processes are used.
-        is_here = latest is not None and latest.number >= record["number"]
-        if latest is None or not (is_here and latest.is_peek):
-            begun = _position_of(record["begun"])
-            return Usage(begun.beginning_of(record["reached"] + 1), is_first=False)
-        return Usage(latest.start, is_first=latest.is_first and not latest.used)
+    def _following(self, record: EpochRecord) -> Usage:
+        return record.following(self._latest) or self._first()
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch."""
@@ -153,40 +123,40 @@ class Epochs:
                 f"an epoch must be an integer of at least 0, found {epoch!r}"
             )
 
-        def edit(record: dict[str, Any]) -> None:
+        def transition(record: EpochRecord) -> EpochRecord:
             following = self._following(record).start
-            if not following.resumes_with(epoch, num_epochs):
-                record["next"] = _stored(following.beginning_of(int(epoch)))
-                record["changes"] += 1
+            if following.resumes_with(epoch, num_epochs):
+                return record
+            return record.set_next(following.beginning_of(int(epoch)))
 
-        self._change(edit)
+        self._change(transition)
 
-    def _change(self, edit: Callable[[dict[str, Any]], None]) -> None:
-        def edit_and_count(record: dict[str, Any]) -> None:
-            edit(record)
-            self.changes, self.loads = record["changes"], record["loads"]
+    def _change(self, transition: Callable[[EpochRecord], EpochRecord]) -> None:
+        def changed(record: EpochRecord) -> EpochRecord:
+            record = transition(record)
+            self.changes, self.loads = record.changes, record.loads
+            return record
 
-        self._own_record.change(edit_and_count)
+        self._own_record.update(changed)
 
     @property
     def num_joined(self) -> int:
         """Number of worker processes that have joined the latest iteration."""
-        return len(self._own_record.read()["joined"].get("workers", ()))
+        return len(self._own_record.read().joined.workers)
 
     @property
     def has_packs(self) -> bool:
         """Whether any item yielded since the latest epoch began is not a single sample."""
-        return bool(self._own_record.read()["packs"])
+        return self._own_record.read().packs
 
     def record_packs(self) -> None:
         """Record that items are not single samples, so they must not be counted as samples."""
-        self._own_record.change(lambda record: record.update(packs=True))
+        self._own_record.update(EpochRecord.pack)
 
     @property
     def begun(self) -> Position | None:
         """The position where the latest epoch began or will resume; None before the first epoch."""
-        begun = self._own_record.read()["begun"]
-        return None if begun is None else _position_of(begun)
+        return self._own_record.read().begun
 
     def begin(self, consumer: Consumer, joining: Worker | None = None) -> Usage:
         """Begin an iteration, or join another worker's iteration.
@@ -202,40 +172,22 @@ class Epochs:
         """
         if joining is not None:
             self._iterations += 1
+        group = None if joining is None else (joining.group, self._iterations)
+        worker = 0 if joining is None else joining.number
         latest = self._latest
 
         # Ctrl-C may come before the record is stored. So this sets the attributes: a latest
         # iteration that the record does not have yet, and that has used nothing, changes nothing.
-        def edit(record: dict[str, Any]) -> Usage:
-            group = None if joining is None else self._group(joining)
-            joined, loads = record["joined"], record["loads"]
-            workers = joined.get("workers", [])
-            # A worker joins an iteration once. Persistent workers begin several iterations in turn.
-            if joining and joined.get("group") == group and joining.number not in workers:
-                record["joined"] = {**joined, "workers": [*workers, joining.number]}
-                start, changes = _position_of(joined["start"]), joined["changes"]
-                self._latest = None
-                return Usage(start, False, record["number"], changes, loads, consumer)
-            usage = self._following(record)
-            position = replace(usage.start, first_epoch=usage.start.pass_epoch)
-            changes, number = record["changes"], record["number"] + 1
-            record.update(begun=_stored(position), reached=position.epoch, next=None)
-            record.update(number=number, joined={}, packs=False)
-            if joining is not None:
-                record["joined"] = {
-                    "group": group,
-                    "workers": [joining.number],
-                    "start": record["begun"],
-                    "changes": changes,
-                }
-            usage = Usage(position, usage.is_first, number, changes, loads, consumer)
+        def transition(record: EpochRecord) -> tuple[EpochRecord, Usage]:
+            record, usage = record.begin(self._following(record), group, worker)
+            usage.consumer = consumer
             # After a peek, the next iteration is still the first one that resumes.
-            is_again = latest is not None and latest.is_resumed and latest.start == position
-            usage.is_resumed = position.consumed > 0 and (self.is_loaded or is_again)
+            is_again = latest is not None and latest.is_resumed and latest.start == usage.start
+            usage.is_resumed = usage.start.consumed > 0 and (self.is_loaded or is_again)
             self._latest = None if joining else usage
-            return usage
+            return record, usage
 
-        usage = (self._record if joining else self._own_record).change(edit)
+        usage = (self._record if joining else self._own_record).change(transition)
         self.is_loaded = False
         if latest is not None and latest.changes == usage.changes:
             _warn_of_rows_left(latest, usage)
@@ -251,38 +203,15 @@ class Epochs:
 
         Of several workers, the one that is most epochs ahead determines the latest epoch.
         """
-
-        def edit(record: dict[str, Any]) -> None:
-            begun = record["begun"]
-            is_latest = (record["number"], record["loads"]) == (usage.number, usage.loads)
-            if is_latest and begun and position.epoch >= begun["epoch"]:
-                record["begun"] = _stored(position)
-                if position.epoch > begun["epoch"]:
-                    record["packs"] = False
-            _reach(record, usage, position.epoch)
-
-        self._own_record.change(edit)
+        self._own_record.update(lambda record: record.enter(usage, position))
 
     def reach(self, usage: Usage, epoch: int) -> None:
         """Record that an iteration has reached an epoch, so that the next one begins after it."""
-        self._own_record.change(lambda record: _reach(record, usage, epoch))
-
-    def _group(self, worker: Worker) -> list[int | None]:
-        """Return a worker's group, and the number of its current iteration."""
-        return [worker.group, self._iterations]
+        self._own_record.update(lambda record: record.reach(usage, epoch))
 
     def forget_order(self) -> None:
         """Drop the order set by a loaded state, unless the state's pass has yet to resume."""
-
-        def edit(record: dict[str, Any]) -> None:
-            begun, following = record["begun"], self._following(record).start
-            if not record["number"] and not record["next"]:
-                return
-            if begun is None or _at(begun) != (following.epoch, following.consumed):
-                following = replace(following, num_canonical_nodes=None, seed=None)
-                record["next"] = _stored(following)
-
-        self._own_record.change(edit)
+        self._own_record.update(lambda record: record.forget_order(self._latest))
 
     def load_state_dict(
         self,
@@ -319,44 +248,22 @@ class Epochs:
                 "torch.distributed.algorithms.join.Join"
             )
         is_begun = position.consumed > 0 or position.first_epoch is not None
-
-        def edit(record: dict[str, Any]) -> None:
-            following = _stored(position)
-            record.update(begun=following if is_begun else None, next=following)
-            _forget_iteration(record)
-
-        self._change(edit)
+        begun = position if is_begun else None
+        self._change(lambda record: record.load(begun, position))
         self.is_loaded = True
         if position.consumed:
             self._record_pass()
 
     def resume(self, position: Position) -> None:
         """Resume the next pass at a position, in a copy or after an interruption."""
-
-        def edit(record: dict[str, Any]) -> None:
-            record.update(begun=_stored(position), next=_stored(position))
-            _forget_iteration(record)
-
-        self._change(edit)
+        self._change(lambda record: record.load(position, position))
         self.is_loaded = False
 
     def resume_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
         """Record that this worker process resumes at a position of its own, as each worker does."""
-
-        def edit(record: dict[str, Any]) -> None:
-            following = _stored(position.beginning_of(next_epoch))
-            record.update(begun=_stored(position), next=following)
-            _forget_iteration(record)
-            record["joined"] = {"workers": [worker]}
-
-        self._record.change(edit)
+        following = position.beginning_of(next_epoch)
+        self._record.update(lambda record: record.load(position, following, (worker,)))
         self._record_pass()
-
-
-def _forget_iteration(record: dict[str, Any]) -> None:
-    """Let the running iterations no longer affect a record, because a state was loaded."""
-    changes, loads = record["changes"] + 1, record["loads"] + 1
-    record.update(joined={}, packs=False, changes=changes, loads=loads)
 
 
 def _warn_of_rows_left(latest: Usage, usage: Usage) -> None:
@@ -372,21 +279,3 @@ def _warn_of_rows_left(latest: Usage, usage: Usage) -> None:
             latest.rows_left,
             latest.start.epoch,
         )
-
-
-def _reach(record: dict[str, Any], usage: Usage, epoch: int) -> None:
-    if record["changes"] == usage.changes:
-        record["reached"] = max(record["reached"], epoch)
-
-
-def _at(found: Mapping[str, Any]) -> tuple[int, int]:
-    return found["epoch"], found["consumed"]
-
-
-def _stored(position: Position) -> dict[str, Any]:
-    """Return the fields of a position, 30 times as fast as `dataclasses.asdict`."""
-    return dict(vars(position))
-
-
-def _position_of(found: Mapping[str, Any]) -> Position:
-    return Position(**{**found, "lanes": tuple(Lanes(*lanes) for lanes in found["lanes"])})

@@ -1,6 +1,6 @@
-"""`SharedRecord`: a few values that a process shares with the worker processes it starts.
+"""`SharedRecord`: a value that a process shares with the worker processes it starts.
 
-The values are stored in an unnamed file. Processes inherit the open file, so names cannot collide,
+The value is stored in an unnamed file. Processes inherit the open file, so names cannot collide,
 and the file disappears with the last process that has it open, however that process ends. Other
 processes that inherit the record, such as the ranks that a program starts, `part` from it before
 they use it.
@@ -9,35 +9,36 @@ they use it.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
+import pickle
 import sys
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable
 from multiprocessing import context, reduction
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+_Content = TypeVar("_Content")
 _Result = TypeVar("_Result")
 
 
-class SharedRecord:
-    """A dict of plain values that this process shares with the workers that inherit it.
+class SharedRecord(Generic[_Content]):
+    """A value that this process shares with the workers that inherit it.
 
     Forked and spawned processes share the record until they `part`. Any other copy, made with
     `copy` or `pickle`, is a separate record with the current content.
 
     Parameters
     ----------
-    content : dict
-        The initial content, which consists of plain values.
+    content
+        The initial content, which is never changed in place and can be pickled.
     """
 
-    def __init__(self, content: dict[str, Any]) -> None:
+    def __init__(self, content: _Content) -> None:
         self._open(None, os.getpid(), content)
 
-    def _open(self, handle: int | None, owner: int, content: dict[str, Any]) -> None:
+    def _open(self, handle: int | None, owner: int, content: _Content) -> None:
         self._handle = handle
         self._owner = owner
         #: The content while there is no file; later, the content that `part` continues with.
@@ -71,7 +72,7 @@ class SharedRecord:
                 while written is not self._content:
                     written = self._content
                     os.ftruncate(handle, 0)
-                    os.pwrite(handle, json.dumps(written).encode(), 0)
+                    os.pwrite(handle, pickle.dumps(written), 0)
                 self._handle = handle
             return self._handle
 
@@ -100,12 +101,16 @@ class SharedRecord:
             self._share()
             self._content = self.read()
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> _Content:
         """Return the content."""
-        return self.change(dict)
+        return self.change(lambda content: (content, content))
 
-    def change(self, edit: Callable[[dict[str, Any]], _Result]) -> _Result:
-        """Apply `edit` to the content with the record locked, store it, and return the result.
+    def update(self, transition: Callable[[_Content], _Content]) -> None:
+        """Replace the content by the result of `transition`: see `change`."""
+        self.change(lambda content: (transition(content), None))
+
+    def change(self, edit: Callable[[_Content], tuple[_Content, _Result]]) -> _Result:
+        """Call `edit` with the record locked, store the content it returns, and return its result.
 
         This is not a context manager, because Ctrl-C in its methods could leave the record locked.
         Python raises KeyboardInterrupt only after calls, which are inside ``with`` and ``try``
@@ -114,14 +119,13 @@ class SharedRecord:
         Parameters
         ----------
         edit : callable
-            Called with the content. It may replace values, but must not change them in place. It is
+            Called with the content; returns other content, or the same object, and a result. It is
             called again if a nested call has changed the record in the meantime.
         """
         with self._threads:
             while self._handle is None:
                 before = self._content
-                content = dict(before)
-                result = edit(content)
+                content, result = edit(before)
                 if self._content is before and self._handle is None:
                     self._content = content
                     return result
@@ -129,14 +133,14 @@ class SharedRecord:
             try:
                 while True:
                     stored = _locked_content(handle)
-                    content = json.loads(stored)
-                    result = edit(content)
-                    # Pad with spaces to overwrite the end of a longer previous content.
-                    edited = json.dumps(content).encode().ljust(len(stored))
+                    before = pickle.loads(stored)  # noqa: S301  # this program's own file
+                    content, result = edit(before)
                     # Lock again, because a nested call unlocks the file at its end.
                     if _locked_content(handle) == stored:
-                        if edited != stored:
-                            os.pwrite(handle, edited, 0)  # one call, so Ctrl-C cannot split it
+                        if content is not before:
+                            # One call, so Ctrl-C cannot split it. A longer previous content keeps
+                            # its end, which unpickling ignores.
+                            os.pwrite(handle, pickle.dumps(content), 0)
                         return result
             finally:
                 fcntl.lockf(handle, fcntl.LOCK_UN)
@@ -153,13 +157,13 @@ def _close(handle: int | None) -> None:
         os.close(handle)
 
 
-def _inherited(handle: Any, owner: int, content: dict[str, Any]) -> SharedRecord:
-    record = SharedRecord.__new__(SharedRecord)
+def _inherited(handle: Any, owner: int, content: _Content) -> SharedRecord[_Content]:
+    record: SharedRecord[_Content] = SharedRecord.__new__(SharedRecord)
     record._open(handle.detach(), owner, content)
     return record
 
 
-def _all_records() -> list[SharedRecord]:
+def _all_records() -> list[SharedRecord[Any]]:
     # This is a single call, during which other threads cannot add records.
     found = _records.valuerefs()
     return [record for reference in found if (record := reference()) is not None]
@@ -176,6 +180,6 @@ def _unlock_all() -> None:
 
 
 #: This process's records by id, because a set cannot be listed while a thread adds to it.
-_records: weakref.WeakValueDictionary[int, SharedRecord] = weakref.WeakValueDictionary()
+_records: weakref.WeakValueDictionary[int, SharedRecord[Any]] = weakref.WeakValueDictionary()
 
 os.register_at_fork(before=_pass_all_on, after_in_child=_unlock_all)

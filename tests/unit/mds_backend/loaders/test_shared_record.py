@@ -6,8 +6,8 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from multiprocessing import get_context
 from random import Random
@@ -15,7 +15,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from tests.kit.interrupting import interrupts
+from tests.kit.interrupting import interrupted_at, interrupts
 from tests.kit.reporting_lock import ReportingLock
 
 from mdstorm_backend.loaders import shared_record
@@ -24,57 +24,37 @@ from mdstorm_backend.loaders.shared_record import SharedRecord
 OLD, NEW = {"value": "a long text"}, {"value": "new"}
 
 
-@contextmanager
-def interrupted_at(number: int) -> Iterator[None]:
-    """Raise KeyboardInterrupt before the n-th line executed in `shared_record.py`."""
-    lines = count(1)
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        if frame.f_code.co_filename != shared_record.__file__:
-            return None
-        if event == "line" and next(lines) == number:
-            raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-
-
-def share(record: SharedRecord) -> None:
+def share(record: SharedRecord[Any]) -> None:
     record.pass_on()
 
 
-def change(record: SharedRecord) -> None:
-    record.change(lambda content: content.update(NEW))
+def change(record: SharedRecord[Any]) -> None:
+    record.update(lambda content: {**content, **NEW})
 
 
-def change_all(records: Sequence[SharedRecord]) -> None:
+def change_all(records: Sequence[SharedRecord[Any]]) -> None:
     for record in records:
         change(record)
 
 
-def shared() -> SharedRecord:
+def shared() -> SharedRecord[Any]:
     record = SharedRecord(OLD)
     record.pass_on()
     return record
 
 
-def unshared() -> SharedRecord:
+def unshared() -> SharedRecord[Any]:
     return SharedRecord(OLD)
 
 
 @pytest.mark.parametrize(("make", "call"), [(unshared, share), (shared, change)])
 def test_interrupted_call_leaves_either_old_or_new_content_in_the_record(
-    make: Callable[[], SharedRecord],
-    call: Callable[[SharedRecord], None],
+    make: Callable[[], SharedRecord[Any]],
+    call: Callable[[SharedRecord[Any]], None],
 ) -> None:
     for number in count(1):
         record, has_ended = make(), False
-        with suppress(KeyboardInterrupt), interrupted_at(number):
+        with suppress(KeyboardInterrupt), interrupted_at(number, shared_record.__file__):
             call(record)
             has_ended = True
         assert record.read() in (OLD, NEW), number
@@ -86,7 +66,7 @@ def test_interrupted_call_leaves_either_old_or_new_content_in_the_record(
 
 @pytest.mark.parametrize("make", [shared, unshared])
 def test_record_is_not_locked_after_interrupts_at_random_points(
-    make: Callable[[], SharedRecord],
+    make: Callable[[], SharedRecord[Any]],
 ) -> None:
     draw, records = Random(0), [make() for _ in range(200)]
     with interrupts() as interrupt_after:
@@ -112,11 +92,12 @@ def test_forked_process_can_change_a_record_that_a_parent_thread_is_changing(
     # As if the change had begun after `pass_on`, which waits for changes, but before the fork.
     monkeypatch.setattr(SharedRecord, "pass_on", lambda record: None)
 
-    def wait(content: dict[str, Any]) -> None:
+    def wait(content: dict[str, Any]) -> dict[str, Any]:
         is_changing.set()
         may_end.wait(60)
+        return content
 
-    thread = Thread(target=record.change, args=(wait,))
+    thread = Thread(target=record.update, args=(wait,))
     thread.start()
     is_changing.wait(60)
     process = get_context("fork").Process(target=change, args=(record,))
@@ -129,23 +110,19 @@ def test_forked_process_can_change_a_record_that_a_parent_thread_is_changing(
     assert process.exitcode == 0
 
 
-def append(word: str) -> Callable[[dict[str, Any]], None]:
-    return lambda content: content.update(value=f"{content['value']} {word}")
-
-
 @pytest.mark.parametrize("make", [shared, unshared])
 @pytest.mark.parametrize("nested", [change, share])
 def test_record_change_is_not_lost_if_nested_call_changes_or_shares_the_record(
-    make: Callable[[], SharedRecord], nested: Callable[[SharedRecord], None]
+    make: Callable[[], SharedRecord[Any]], nested: Callable[[SharedRecord[Any]], None]
 ) -> None:
     record, calls = make(), count()
 
-    def edit(content: dict[str, Any]) -> None:
+    def edit(content: dict[str, Any]) -> dict[str, Any]:
         if next(calls) == 0:  # as if a signal had arrived or the garbage collector had run
             nested(record)
-        append("later")(content)
+        return {"value": f"{content['value']} later"}
 
-    record.change(edit)
+    record.update(edit)
     before = OLD if nested is share else NEW
     assert record.read() == {"value": before["value"] + " later"}
 
@@ -183,7 +160,7 @@ def test_record_is_locked_during_a_write_after_a_nested_read(
         return write(handle, content, offset)
 
     monkeypatch.setattr(os, "pwrite", checked)
-    record.change(lambda content: content.update(value=[record.read()]))
+    record.update(lambda content: {"value": record.read()["value"] + " later"})
     assert locked == [True]
 
 
@@ -193,12 +170,12 @@ def test_change_by_a_thread_is_not_lost_if_pass_on_is_called_meanwhile() -> None
         patch.setattr(threading, "RLock", lambda: ReportingLock(may_end))
         record.unlock()
 
-    def edit(content: dict[str, Any]) -> None:
+    def edit(content: dict[str, Any]) -> dict[str, Any]:
         is_changing.set()
         may_end.wait(60)
-        content.update(NEW)
+        return {**content, **NEW}
 
-    thread = Thread(target=record.change, args=(edit,))
+    thread = Thread(target=record.update, args=(edit,))
     thread.start()
     is_changing.wait(60)
     record.pass_on()
@@ -209,7 +186,7 @@ def test_change_by_a_thread_is_not_lost_if_pass_on_is_called_meanwhile() -> None
 def test_records_added_by_threads_during_a_fork_raise_no_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    added: list[SharedRecord] = []
+    added: list[SharedRecord[Any]] = []
     raised: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", raised.append)
 

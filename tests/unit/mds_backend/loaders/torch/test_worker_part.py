@@ -245,9 +245,9 @@ def test_only_the_workers_first_iteration_resumes_the_parents_state(
     assert following != begun + rest  # the next epoch has a different permutation
 
 
-def add(record: SharedRecord, times: int) -> None:
+def add(record: SharedRecord[Any], times: int) -> None:
     for _ in range(times):
-        record.change(lambda content: content.update(count=content["count"] + 1))
+        record.update(lambda content: {"count": content["count"] + 1})
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
@@ -258,7 +258,7 @@ def test_copied_shared_record_is_separate(duplicate: Any) -> None:
     assert (record.read(), other.read()) == ({"count": 4}, {"count": 3})
 
 
-def part_and_add(record: SharedRecord, go: Any, results: Any) -> None:
+def part_and_add(record: SharedRecord[Any], go: Any, results: Any) -> None:
     go.acquire()
     record.part()
     add(record, 1)
@@ -286,26 +286,25 @@ def test_process_separated_from_a_shared_record_keeps_the_inherited_content(meth
 def test_shorter_content_replaces_longer_content_in_a_shared_record() -> None:
     record = SharedRecord({"text": "x" * 100})
     record.pass_on()  # from now on, the content is in a file
-    record.change(lambda content: content.update(text=""))
+    record.update(lambda content: {"text": ""})
     assert record.read() == {"text": ""}
 
 
 def test_shared_record_is_unchanged_after_failed_change() -> None:
     record = SharedRecord({"count": 0})
 
-    def fail(content: dict[str, Any]) -> None:
-        content["count"] = 1
+    def fail(content: dict[str, Any]) -> dict[str, Any]:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        record.change(fail)
+        record.update(fail)
     assert record.read() == {"count": 0}
 
 
 def test_shared_record_leaves_no_files(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = len(os.listdir("/dev/fd"))
-    record = SharedRecord({})
+    record = SharedRecord[Any]({})
     record.pass_on()
     assert os.listdir(tmp_path) == []
     assert len(os.listdir("/dev/fd")) == before + 1
