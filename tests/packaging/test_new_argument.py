@@ -1,7 +1,8 @@
-"""A reader argument that limits the rows of each shard is a patch of two files.
+"""A new argument is declared in one file, and takes effect in another: a patch of two files.
 
-Its hunks end with the lines that they add, so that it still applies if another argument is added at
-the same places. If it no longer applies, make its changes by hand, and write it like this again.
+The hunks of these patches end with the lines that they add, so that they still apply if another
+argument is added at the same places. If one no longer applies, make its changes by hand, and write
+it like this again.
 """
 
 import shutil
@@ -15,8 +16,10 @@ from tests.kit.programs import run_command, run_program
 from tests.kit.small_datasets import write_numbers
 
 pytestmark = pytest.mark.newest
-ROOT = Path(__file__).parents[2]
-PATCH = Path(__file__).with_name("max_rows_per_shard.patch")
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
+#: A reader argument, and an argument of `StreamingDataset`.
+OF_READERS, OF_DATASETS = "max_rows_per_shard.patch", "max_samples.patch"
 PROGRAM = """
 import inspect, sys, warnings
 
@@ -84,20 +87,67 @@ for function, *path in [
 """
 
 
-@pytest.fixture(scope="module")
-def patched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with a patched copy of the packages."""
-    copy = tmp_path_factory.mktemp("patched")
+DATASET_PROGRAM = """
+import inspect, sys
+
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import StateMismatchError
+
+
+def dataset(**options):
+    return StreamingDataset(local=sys.argv[1], batch_size=2, order=ExactOrder(), **options)
+
+
+def error(kind, function, *args, **options):
+    try:
+        function(*args, **options)
+    except kind as error:
+        return str(error)
+    raise AssertionError("no error")
+
+
+def numbers(loader):
+    return [number for batch in loader for number in batch["number"].tolist()]
+
+
+def loader(**options):
+    return StreamingDataLoader(dataset(**options), batch_size=2)
+
+
+assert len(dataset()) > 5
+assert numbers(loader(max_samples=5)) == [sample["number"] for sample in dataset(max_samples=5)]
+assert numbers(loader(max_samples=5)) == list(range(5))
+begun, again = loader(max_samples=5), loader(max_samples=5)
+next(iter(begun))
+again.load_state_dict(begun.state_dict())
+assert numbers(again) == [2, 3, 4]
+assert "different" in error(StateMismatchError, loader().load_state_dict, begun.state_dict())
+
+assert inspect.signature(StreamingDataset).parameters["max_samples"].default is None
+assert "\\nmax_samples : int, optional\\n" in inspect.getdoc(StreamingDataset)
+assert error(ValueError, dataset, max_samples=0) == "max_samples must be at least 1, found 0"
+assert "did you mean max_samples?" in error(TypeError, dataset, max_sample=3)
+assert "pass max_samples=" in error(AttributeError, setattr, dataset(), "max_samples", 3)
+"""
+
+
+@pytest.fixture
+def patched(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let programs import a copy of the packages with a patch."""
     for folder in ("compat", "mds_backend"):
-        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    run_command("git", "apply", "--unidiff-zero", PATCH, cwd=copy)
-    return copy
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    run_command("git", "apply", "--unidiff-zero", FOLDER / request.param, cwd=tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'compat'}:{tmp_path / 'mds_backend'}")
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("patched", [OF_READERS], indirect=True)
 @pytest.mark.parametrize("kind", ["parquet", "mds"])
-def test_argument_from_a_patch_limits_rows_and_is_checked_shown_and_compared(
-    patched: Path, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_reader_argument_limits_rows_and_is_checked_shown_and_compared(
+    patched: None, kind: str, tmp_path: Path
 ) -> None:
     data = tmp_path / kind
     if kind == "mds":
@@ -105,9 +155,19 @@ def test_argument_from_a_patch_limits_rows_and_is_checked_shown_and_compared(
     else:
         data.mkdir()
         pq.write_table(pa.table({"number": np.arange(40)}), data / "a.parquet", row_group_size=10)
-    monkeypatch.setenv("PYTHONPATH", f"{patched / 'compat'}:{patched / 'mds_backend'}")
     run_program(PROGRAM, data.as_uri(), cwd=tmp_path)
 
 
-def test_patch_of_a_new_argument_changes_at_most_two_files() -> None:
-    assert PATCH.read_text().count("\n+++ ") <= 2
+@pytest.mark.long
+@pytest.mark.parametrize("patched", [OF_DATASETS], indirect=True)
+def test_dataset_argument_limits_samples_and_is_checked_shown_and_compared(
+    patched: None, tmp_path: Path
+) -> None:
+    write_numbers(tmp_path / "mds", 300)
+    run_program(DATASET_PROGRAM, str(tmp_path / "mds"), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("name", [OF_READERS, OF_DATASETS])
+def test_patch_of_a_new_argument_applies_and_changes_at_most_two_files(name: str) -> None:
+    assert (FOLDER / name).read_text().count("\n+++ ") <= 2
+    run_command("git", "apply", "--check", "--unidiff-zero", FOLDER / name, cwd=ROOT)

@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any, Literal
 
 from mdstorm._datasets import Floats
-from mdstorm._readers.keywords import AllAddedKeywords, declared
+from mdstorm._readers.keywords import AllAddedKeywords
 from mdstorm._readers.schema_fields import field_patterns
 from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
@@ -85,7 +85,7 @@ class ReaderArguments:
     @classmethod
     def of(cls, **given: Any) -> ReaderArguments:
         """Return arguments in which mdstorm's, given or by default, are in `added`."""
-        own = declared(AllAddedKeywords)
+        own = base.declared(AllAddedKeywords)
         added: Any = {name: given.pop(name, one.default) for name, one in own.items()}
         return cls(**given, added=added)
 
@@ -113,7 +113,7 @@ class ReaderArguments:
         )
         if self.schema_fields is not None:
             field_patterns(self.schema_fields)
-        for name, argument in declared(AllAddedKeywords).items():
+        for name, argument in base.declared(AllAddedKeywords).items():
             argument.check(name, self.added[name])  # type: ignore[literal-required]
         check_decode(self.added["decode"], self.added["size"], self.added["max_image_bytes"])
         base.check_mapping("cache_extra_settings", self.cache_extra_settings)

@@ -1,8 +1,9 @@
 """The keywords that functions accept beyond Petastorm's positional arguments.
 
 A keyword of mdstorm is declared once, as a key of a TypedDict whose type is ``Annotated`` with an
-`Argument`. Checks, signatures, docstrings and the error for unknown keywords come from these
-declarations, and ``scripts/write_parameters.py`` writes the names for `mdstorm_migrate`.
+`Argument`. The engine declares the keywords that it also has. Checks, signatures, docstrings and
+the error for unknown keywords come from these declarations, and ``scripts/write_parameters.py``
+writes the names for `mdstorm_migrate`.
 
 A keyword takes effect in `mdstorm._readers.options`. If it chooses rows, states have to compare it:
 as a field of `Conditions`, or by the fingerprint of a `ShardView`.
@@ -10,48 +11,24 @@ as a field of `Conditions`, or by the fingerprint of a `ShardView`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from inspect import Parameter, cleandoc, signature
-from textwrap import indent
-from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
-
-import numpy.typing as npt
+from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, get_type_hints
 
 from mdstorm.errors import ArgumentTypeError
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend import base
-from mdstorm_backend.datasets import check_rows, check_where
-from mdstorm_backend.format import MAX_IMAGE_BYTES, check_decimals, check_float_dtype
-from mdstorm_backend.read import ON_CORRUPT, Decode, OnCorrupt, Size
+from mdstorm_backend.base import Argument, declared
+from mdstorm_backend.format import check_decimals, check_float_dtype
+from mdstorm_backend.loaders import arguments
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _ORDERS = ("exact", "elastic")
-
-
-@dataclass(frozen=True)
-class Argument:
-    """The declaration of a keyword.
-
-    Attributes
-    ----------
-    default : object
-        The default value.
-    doc : str
-        Its entry in a docstring, without the name: a line with its type, then the description.
-    check : callable
-        Called with the name and the value; raises an error if the value is invalid. Checks of
-        several arguments together belong in `ReaderArguments`.
-    """
-
-    default: Any
-    doc: str
-    check: Callable[[str, Any], None] = lambda name, value: None
 
 
 class AddedKeywords(TypedDict, total=False):
@@ -68,52 +45,10 @@ class AddedKeywords(TypedDict, total=False):
             partial(base.check_one_of, choices=_ORDERS),
         ),
     ]
-    fill_nulls: Annotated[
-        Mapping[str, Any] | None,
-        Argument(
-            None,
-            """mapping of str to value, optional
-            For each column, the value that replaces nulls.
-            """,
-            base.check_mapping,
-        ),
-    ]
-    null_masks: Annotated[
-        Sequence[str] | None,
-        Argument(
-            (),
-            """sequence of str
-            Columns for which a boolean column ``<name>_is_null`` is added.
-            """,
-            base.check_list,
-        ),
-    ]
-    check_ranks: Annotated[
-        bool,
-        Argument(
-            True,
-            """bool
-            Whether to detect when ranks in a process group read different data, or begin an epoch
-            with different seeds, batch sizes or states. The ranks compare these through the group's
-            store, without waiting for each other. Different seeds in the elastic order raise an
-            error, and other differences issue a warning.
-            """,
-            base.check_flag,
-        ),
-    ]
-    on_corrupt: Annotated[
-        OnCorrupt,
-        Argument(
-            "raise",
-            """{"raise", "skip"}
-            Whether to raise `CorruptDatasetError` for a damaged shard, row group, sample or image,
-            or to omit its rows from their batches, log them, and count them in a loader's
-            ``statistics()``. The number of batches stays the same; a batch with only damaged rows
-            is empty.
-            """,
-            partial(base.check_one_of, choices=ON_CORRUPT),
-        ),
-    ]
+    fill_nulls: arguments.FillNulls
+    null_masks: arguments.NullMasks
+    check_ranks: arguments.CheckRanks
+    on_corrupt: arguments.OnCorrupt
     decimals: Annotated[
         str | None,
         Argument(
@@ -139,36 +74,9 @@ class AddedKeywords(TypedDict, total=False):
             lambda _, value: check_float_dtype(value),
         ),
     ]
-    decode: Annotated[
-        Decode | None,
-        Argument(
-            None,
-            """str or list of str, optional
-            Binary columns of image files to decode to RGB, as uint8 arrays ``(rows, height, width,
-            3)``. Filters and predicates get the files; `transform_spec` gets the decoded images.
-            """,
-        ),
-    ]
-    size: Annotated[
-        Size | None,
-        Argument(
-            None,
-            """int or (int, int), optional
-            Height and width of the decoded images. Each image is resized to cover this size and
-            then center-cropped. By default, all images in a batch must have the same shape.
-            """,
-        ),
-    ]
-    max_image_bytes: Annotated[
-        int,
-        Argument(
-            MAX_IMAGE_BYTES,
-            """int, optional
-            Maximum decoded size of one image in bytes, 256 MiB by default. This limit exists
-            because a small file can declare any size.
-            """,
-        ),
-    ]
+    decode: arguments.Decode
+    size: arguments.Size
+    max_image_bytes: arguments.MaxImageBytes
     world: Annotated[
         Any,
         Argument(
@@ -179,30 +87,8 @@ class AddedKeywords(TypedDict, total=False):
             """,
         ),
     ]
-    rows: Annotated[
-        Sequence[int] | slice | npt.NDArray[Any] | None,
-        Argument(
-            None,
-            """sequence of int, slice or boolean array, optional
-            Numbers of the rows to read, from 0 in stored order: an epoch consists of exactly these
-            rows, which are shared, shuffled and resumed like a whole dataset. Numbers may be
-            repeated. Without shuffling, the rows keep their order.
-            """,
-            check_rows,
-        ),
-    ]
-    where: Annotated[
-        Any,
-        Argument(
-            None,
-            """list of tuple, list of list of tuple or pyarrow.compute.Expression, optional
-            Conditions on columns, as in `filters` or as an expression: an epoch consists of exactly
-            the rows that match, among `rows` if given, and all ranks have equal batches. Each
-            machine evaluates them once, and keeps the result in its cache.
-            """,
-            check_where,
-        ),
-    ]
+    rows: arguments.Rows
+    where: arguments.Where
 
 
 class AddedReaderKeywords(AddedKeywords, total=False):
@@ -287,17 +173,6 @@ class ReaderKeywords(AddedConverterKeywords, total=False):
     convert_early_to_numpy: bool
 
 
-@cache
-def declared(keywords: type) -> dict[str, Argument]:
-    """Return the arguments of mdstorm that a TypedDict declares."""
-    return {
-        name: argument
-        for name, hint in get_type_hints(keywords, include_extras=True).items()
-        for argument in get_args(hint)
-        if isinstance(argument, Argument)
-    }
-
-
 def accepts(
     keywords: type, defaults: Mapping[str, Any] | None = None
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
@@ -314,22 +189,18 @@ def accepts(
     defaults : mapping, optional
         Default values of Petastorm's keywords.
     """
-    arguments = declared(keywords)
-    values = {**(defaults or {}), **{name: one.default for name, one in arguments.items()}}
-    entries = "\n".join(
-        f"{name} : {header}\n{indent(text, '    ')}"
-        for name, one in arguments.items()
-        for header, _, text in [cleandoc(one.doc).partition("\n")]
-    )
+    added = declared(keywords)
+    values = {**(defaults or {}), **{name: one.default for name, one in added.items()}}
+    entries = "\n".join(one.entry(name) for name, one in added.items())
 
     def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
         stated = signature(function)
         plain = [one for one in stated.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        added = [
+        keyword_only = [
             Parameter(name, Parameter.KEYWORD_ONLY, default=values[name], annotation=type_)
             for name, type_ in get_type_hints(keywords).items()
         ]
-        explicit = stated.replace(parameters=[*plain, *added])
+        explicit = stated.replace(parameters=[*plain, *keyword_only])
         known = explicit.parameters.keys() - {"self"}
 
         @wraps(function)

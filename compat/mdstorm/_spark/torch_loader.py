@@ -28,7 +28,7 @@ class ConvertedDataset(StreamingDataset):
     def __init__(self, files: ReadFiles, batch_size: int) -> None:
         order, num_epochs = sample_order(files.arguments), files.arguments.num_epochs
         super().__init__(local=files.directory, order=order, num_epochs=num_epochs)
-        settings = replace(self._mdstorm.settings, batch_size=batch_size)
+        settings = self._mdstorm.settings.changed(batch_size=batch_size)
         self._mdstorm = _ConvertedStates(settings, files.begun())
 
 

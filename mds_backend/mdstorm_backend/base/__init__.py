@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.base.arguments import Argument, declared
 from mdstorm_backend.base.checks import (
     check_flag,
     check_function,
@@ -31,6 +32,7 @@ from mdstorm_backend.base.threads import (
 )
 
 __all__ = [
+    "Argument",
     "Iteration",
     "OwnContext",
     "PassThreads",
@@ -43,6 +45,7 @@ __all__ = [
     "check_one_of",
     "check_text",
     "choose_among",
+    "declared",
     "did_you_mean",
     "is_integer",
     "map_files",

@@ -15,7 +15,7 @@ from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.elastic import StreamShape, StreamWeight
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
-from mdstorm_backend.storage import Location, check_no_secrets, copy_complete
+from mdstorm_backend.storage import Location, copy_complete
 
 _WEIGHTS = ("proportion", "repeat", "choose")
 #: Seconds to wait for another process to download a file while the file is not growing.
@@ -258,11 +258,6 @@ class StreamDefaults:
 
     def __post_init__(self) -> None:
         check_download(self.download_retry, self.download_timeout)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes; raise an error for credentials, which must not be pickled."""
-        check_no_secrets(self.storage_options or {})
-        return self.__dict__
 
 
 def check_download(retry: int | None, timeout: float | None) -> None:

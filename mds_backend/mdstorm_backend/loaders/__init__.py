@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
+from mdstorm_backend.loaders import arguments
 from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer, Usage
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.epochs import Epochs
@@ -48,6 +49,7 @@ __all__ = [
     "Statistics",
     "Trace",
     "Usage",
+    "arguments",
     "converted",
     "describe_data",
     "in_order",

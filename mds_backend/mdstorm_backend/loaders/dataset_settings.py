@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
+from types import SimpleNamespace
 from typing import Any
 
-from mdstorm_backend.base import check_list, check_one_of
-from mdstorm_backend.datasets import check_rows, check_where, open_streams, stream_files
+from mdstorm_backend.datasets import open_streams
 from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.elastic.elastic_order import SETTINGS
-from mdstorm_backend.elastic.sampling import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES
-from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, given_world
-from mdstorm_backend.read import ON_CORRUPT, Decode, OnCorrupt, Size, Transform, check_decode
-from mdstorm_backend.read.reader import check_batch_size, check_num_epochs
+from mdstorm_backend.order import ExactOrder, given_world
+from mdstorm_backend.read import check_decode
+from mdstorm_backend.storage import check_no_secrets
 
 #: Minimum number of samples whose shards are opened ahead of use if no batch size is given.
 _LEAST_AHEAD = 64
@@ -25,69 +24,40 @@ _BATCHES_AHEAD = 8
 _ORDER_SETTINGS = {name: value for name, value in SETTINGS.items() if name != "batch_size"}
 
 
-@dataclass(frozen=True)
-class DatasetSettings(stream_files.StreamDefaults):
-    """The arguments of a `StreamingDataset` as attributes; see that class for descriptions.
+class DatasetSettings(SimpleNamespace):
+    """The arguments of a `StreamingDataset` as attributes; see that class for descriptions."""
 
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If an argument has the wrong type or value, or arguments exclude each other.
-    """
+    def checked(self) -> DatasetSettings:
+        """Return these settings once arguments that depend on each other have been checked.
 
-    streams: Sequence[Stream]
-    epoch_size: int | str | None = None
-    predownload: int | None = None
-    sampling_method: str = "balanced"
-    sampling_granularity: int = 1
-    partition_algo: str = "relaxed"
-    num_canonical_nodes: int | None = None
-    batch_size: int | None = None
-    shuffle: bool = False
-    shuffle_algo: str = "py1e"
-    shuffle_seed: int = DEFAULT_SEED
-    shuffle_block_size: int | None = None
-    batching_method: str = "random"
-    replication: int | None = None
-    order: ExactOrder | ElasticOrder | None = None
-    columns: Sequence[str] | None = None
-    num_epochs: int | None = 1
-    transform: Transform | None = None
-    decode: Decode | None = None
-    size: Size | None = None
-    max_image_bytes: int = MAX_IMAGE_BYTES
-    fill_nulls: Mapping[str, Any] | None = None
-    null_masks: Sequence[str] = ()
-    check_ranks: bool = True
-    on_corrupt: OnCorrupt = "raise"
-    workers: int = 2
-    prefetch: int = 4
-    world: Any = None
-    rows: Any = None
-    where: Any = None
-
-    def __post_init__(self) -> None:
-        if self.batch_size is not None:
-            check_batch_size(self.batch_size)
-        check_num_epochs(self.num_epochs)
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            If an argument has the wrong type or value, or arguments exclude each other.
+        """
         check_decode(self.decode, self.size, self.max_image_bytes)
-        check_list("columns", self.columns)
-        check_list("null_masks", self.null_masks)
-        check_rows("rows", self.rows)
-        check_where("where", self.where)
-        check_one_of("on_corrupt", self.on_corrupt, ON_CORRUPT)
-        transform = self.transform
-        if transform is not None and not (callable(transform) and hasattr(transform, "columns")):
-            raise ArgumentTypeError(
-                "transform must be callable and have an attribute `columns`, the names of the "
-                f"columns that it returns; found {transform!r}"
-            )
-        as_integer("workers", self.workers, 0)
-        as_integer("prefetch", self.prefetch, 0)
-        if self.predownload is not None:
-            as_integer("predownload", self.predownload, 0)
-        super().__post_init__()
+        _ = self.stream_defaults
         self.new_order()
+        return self
+
+    def changed(self, **arguments: Any) -> DatasetSettings:
+        """Return these settings with other values of some arguments, which are checked."""
+        return DatasetSettings(**{**vars(self), **arguments}).checked()
+
+    def __reduce__(self) -> Any:
+        """Return what to pickle; raise an error for credentials, which must not be pickled."""
+        check_no_secrets(self.storage_options or {})
+        return super().__reduce__()
+
+    def fields_of(self, kind: type) -> dict[str, Any]:
+        """Return the arguments that a dataclass also has."""
+        given = vars(self)
+        return {one.name: given[one.name] for one in fields(kind) if one.name in given}
+
+    @property
+    def stream_defaults(self) -> StreamDefaults:
+        """The defaults that the streams take from the dataset."""
+        return StreamDefaults(**self.fields_of(StreamDefaults))
 
     def new_order(self) -> ExactOrder | ElasticOrder:
         """Return the reading order, with a fixed seed and the share of the rows to read.
@@ -161,27 +131,10 @@ class DatasetSettings(stream_files.StreamDefaults):
         return order.resolved()
 
     @property
-    def read_options(self) -> dict[str, Any]:
-        """The settings that are arguments of `ReaderOptions`, by name."""
-        return {
-            "columns": None if self.columns is None else tuple(self.columns),
-            "num_epochs": self.num_epochs,
-            "transform": self.transform,
-            "fill_nulls": self.fill_nulls,
-            "null_masks": tuple(self.null_masks),
-            "check_ranks": self.check_ranks,
-            "on_corrupt": self.on_corrupt,
-            "splits": tuple(each._mdstorm.shown("split") for each in self.streams),
-            "workers": self.workers,
-            "prefetch": self.prefetch,
-            "predownload": self.predownload,
-        }
-
-    @property
     def least_ahead(self) -> int:
         """Minimum number of samples whose shards are opened ahead of use."""
         if self.predownload is not None:
-            return self.predownload
+            return int(self.predownload)
         return _LEAST_AHEAD if self.batch_size is None else _BATCHES_AHEAD * self.batch_size
 
 

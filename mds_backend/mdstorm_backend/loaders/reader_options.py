@@ -99,17 +99,13 @@ class ReaderOptions:
     images : ImageDecoder, optional
         Decodes images. A transform that changes image columns has to be made by the decoder's
         `before`; images in other columns are decoded after the transform.
-    fill_nulls : mapping of str to value
-        For each column, the value that replaces nulls, before the transform.
-    null_masks : tuple of str
-        Columns for which a boolean column that marks nulls is added.
+    fill_nulls, null_masks, on_corrupt, check_ranks
+        See `mdstorm_backend.loaders.arguments`. Nulls are filled and masked before the transform.
     outputs : tuple of Output
         The columns of a batch, and matrices made from several columns; by default all of
         `output_columns`.
     keep : callable, optional
         Caches the results of the transform, in the exact order: see `Refill`.
-    on_corrupt : {"raise", "skip"}
-        Whether a damaged sample is an error or is left out of its batch.
     workers, prefetch : int
         Number of threads that read ahead, and number of blocks that may be ready.
     predownload : int or None
@@ -125,8 +121,6 @@ class ReaderOptions:
     source : str, optional
         Fingerprint of the data of which `dataset` has those shards that may match the conditions;
         by default, `dataset` has all shards.
-    check_ranks : bool
-        Whether to compare passes with the other ranks of a process group.
     splits : tuple of str
         The ``split`` of each stream; ranks compare passes over the same splits.
     """
@@ -137,7 +131,7 @@ class ReaderOptions:
     drop_last: bool = False
     num_workers: int = 0
     by_shard: bool = False
-    columns: tuple[str, ...] | None = None
+    columns: Sequence[str] | None = None
     num_epochs: int | None = 1
     transform: Transform | None = None
     slices: bool = False
@@ -159,6 +153,9 @@ class ReaderOptions:
 
     def __post_init__(self) -> None:
         make_integers_plain(self)
+        columns = None if self.columns is None else tuple(self.columns)
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "null_masks", tuple(self.null_masks or ()))
         order = self.order
         if isinstance(order, ElasticOrder) and not order.streams:
             order = replace(order, streams=(StreamShape(self.dataset.shard_sizes),))

@@ -1,13 +1,13 @@
 """Attributes of a `StreamingDataset`, under MosaicML Streaming's names.
 
 Subclasses may use any attribute names, so a dataset keeps its whole state in ``_mdstorm``. A
-subclass may shadow the read-only attributes. It may also set an `Argument` before it calls the
+subclass may shadow the read-only attributes. It may also set an `Assignable` before it calls the
 constructor, although the constructor's arguments then take precedence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +38,7 @@ else:
             return self if instance is None else self._function(instance)
 
 
-class Argument:
+class Assignable:
     """A constructor argument as an attribute; if it is set, later iterations use the new value."""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -59,6 +59,7 @@ class Argument:
     def __set__(self, dataset: Any, value: Any) -> None:
         state = dataset.__dict__
         if "_mdstorm" in state:
+            type(dataset)._mdstorm_check({self._name: value})
             state["_mdstorm"].change(self._name, value)
         else:
             state[self._name] = value  # a subclass may set it before the constructor runs
@@ -73,23 +74,25 @@ class DatasetInfo:
 
     #: Everything that a dataset keeps, in one object.
     _mdstorm: OpenedDataset
+    #: Checks the constructor's arguments, of which some can be assigned later.
+    _mdstorm_check: Callable[[Mapping[str, Any]], None]
 
-    batch_size = Argument()
-    shuffle = Argument()
-    shuffle_algo = Argument()
-    shuffle_seed = Argument()
-    shuffle_block_size = Argument()
-    num_canonical_nodes = Argument()
-    partition_algo = Argument()
-    batching_method = Argument()
-    sampling_method = Argument()
-    sampling_granularity = Argument()
-    epoch_size = Argument()
-    replication = Argument()
-    predownload = Argument()
-    cache_limit = Argument()
-    allow_unsafe_types = Argument()
-    streams = Argument()
+    batch_size = Assignable()
+    shuffle = Assignable()
+    shuffle_algo = Assignable()
+    shuffle_seed = Assignable()
+    shuffle_block_size = Assignable()
+    num_canonical_nodes = Assignable()
+    partition_algo = Assignable()
+    batching_method = Assignable()
+    sampling_method = Assignable()
+    sampling_granularity = Assignable()
+    epoch_size = Assignable()
+    replication = Assignable()
+    predownload = Assignable()
+    cache_limit = Assignable()
+    allow_unsafe_types = Assignable()
+    streams = Assignable()
 
     @property
     def next_epoch(self) -> int:

@@ -100,7 +100,8 @@ class OpenedDataset:
     def parts(self) -> list[Dataset]:
         """The dataset of each stream, opened on first use."""
         settings = self.settings
-        parts = [open_streams.open_stream(stream, settings) for stream in settings.streams]
+        defaults = settings.stream_defaults
+        parts = [open_streams.open_stream(stream, defaults) for stream in settings.streams]
         open_streams.check_columns(parts, settings.columns)
         if not settings.allow_unsafe_types:
             for part in parts:
@@ -129,7 +130,10 @@ class OpenedDataset:
             # Chosen rows are a single stream.
             for stream, weight in zip(settings.streams, self.order.weights, strict=False):
                 stream._mdstorm.derive(weight)
-        options = loaders.ReaderOptions(dataset, self.order, **settings.read_options)
+        splits = tuple(each._mdstorm.shown("split") for each in settings.streams)
+        given = settings.fields_of(loaders.ReaderOptions)
+        given |= {"dataset": dataset, "order": self.order, "batch_size": 1, "splits": splits}
+        options = loaders.ReaderOptions(**given)
         if settings.decode:
             images = ImageDecoder.of(
                 *(options.schema, settings.decode, settings.size, settings.null_masks),
@@ -197,7 +201,7 @@ class OpenedDataset:
         ArgumentTypeError, InvalidArgumentError
             If the constructor would raise it for the same value.
         """
-        settings = replace(self.settings, **{name: value})
+        settings = self.settings.changed(**{name: value})
         if settings.order is None:
             elastic, before = settings.elastic_order(), self.order
             if (settled := self._settled()) is not None:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import fields
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from torch.utils.data import IterableDataset, get_worker_info
 
+from mdstorm_backend.base.arguments import checker_of
 from mdstorm_backend.base.checks import (
+    check_list,
+    keywords_of,
     overrides,
     refuses_assigned_arguments,
     suggests_keywords,
     warn_user,
 )
-from mdstorm_backend.datasets import stream_files
 from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.datasets.stream_files import INHERITED
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.elastic.sampling import as_integer
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 from mdstorm_backend.format import MAX_IMAGE_BYTES
-from mdstorm_backend.loaders import Segment
+from mdstorm_backend.loaders import Segment, arguments
 from mdstorm_backend.loaders.agreement import warn_of_samples
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo
@@ -31,10 +35,19 @@ from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.sample_iteration import SampleIteration
 from mdstorm_backend.loaders.torch.samples import of_batch
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.read import Block, Decode, OnCorrupt, Size, Transform
+from mdstorm_backend.read import Block, Transform, check_num_epochs
+from mdstorm_backend.read.reader import check_batch_size
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def _check_transform(_: str, value: object) -> None:
+    if not (callable(value) and hasattr(value, "columns")):
+        raise ArgumentTypeError(
+            "transform must be callable and have an attribute `columns`, the names of the "
+            f"columns that it returns; found {value!r}"
+        )
 
 
 @refuses_assigned_arguments
@@ -97,36 +110,47 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         an order, nothing is opened before the first use.
     columns : sequence of str, optional
         Columns to read; all by default.
-    num_epochs, transform, fill_nulls, null_masks, check_ranks, workers, prefetch
+    num_epochs, transform, workers, prefetch
         See `ReaderOptions`.
-    on_corrupt : {"raise", "skip"}
-        Whether a damaged shard, sample or image raises a `CorruptDatasetError`, or its samples are
-        dropped from their batches, logged, and counted in ``statistics()``. The number of batches
-        stays the same; a batch of damaged samples is empty. Indexing and iteration over samples
-        always raise.
-    decode : str or list of str, optional
-        Columns of images (encodings ``bytes``, ``jpeg``, ``png`` and ``pil``) to return as uint8
-        arrays ``(height, width, 3)``, which batches stack. A transform receives them decoded.
-    size : int or (int, int), optional
-        Height and width of these images. Each image is resized to cover the size, and its center is
-        cropped. Without it, all images in a batch must have the same shape. As an attribute, `size`
-        is the number of samples.
-    max_image_bytes : int
-        Maximum number of bytes that one of these images may decode to, by default 256 MiB, because
-        a small file can declare any size.
     storage_options : dict, optional
         Arguments for the fsspec file system.
     world : (int, int), DeviceMesh or (DeviceMesh, str), optional
         Rank and number of ranks that read different rows, if some processes read the same rows, as
         in tensor-parallel training: a pair, a ``DeviceMesh`` with one dimension, or a mesh with the
         name of its data-parallel dimension. By default, the world is found when a pass begins.
+    decode : str or list of str, optional
+        Columns of images to decode to RGB, as uint8 arrays ``(height, width, 3)``, which batches
+        stack: binary columns of image files and, in a `StreamingDataset`, columns with the
+        encodings ``jpeg``, ``png`` and ``pil``. Filters and predicates get the files, and a
+        transform gets the decoded images.
+    size : int or (int, int), optional
+        Height and width of the decoded images. Each image is resized to cover this size and
+        then center-cropped. By default, all images in a batch must have the same shape.
+    max_image_bytes : int, optional
+        Maximum decoded size of one image in bytes, 256 MiB by default. This limit exists
+        because a small file can declare any size.
+    fill_nulls : mapping of str to value, optional
+        For each column, the value that replaces nulls.
+    null_masks : sequence of str
+        Columns for which a boolean column ``<name>_is_null`` is added.
+    check_ranks : bool
+        Whether to detect when ranks in a process group read different data, or begin an epoch
+        with different seeds, batch sizes or states. The ranks compare these through the group's
+        store, without waiting for each other. Different seeds in the elastic order raise an
+        error, and other differences issue a warning.
+    on_corrupt : {"raise", "skip"}
+        Whether to raise `CorruptDatasetError` for a damaged shard, row group, sample or image,
+        or to omit its rows from their batches, log them, and count them in a loader's
+        ``statistics()``. The number of batches stays the same; a batch with only damaged rows
+        is empty. Single samples always raise the error.
     rows : sequence of int, slice or boolean array, optional
-        The rows to read, numbered from 0 over all streams; an epoch consists of exactly these rows.
-        Numbers may be repeated. Without shuffling, the rows keep their order. Samples are then
-        numbered among these rows.
+        Numbers of the rows to read, from 0 in stored order over all streams: an epoch consists of
+        exactly these rows, which are shared, shuffled and resumed like a whole dataset. Numbers
+        may be repeated. Without shuffling, the rows keep their order.
     where : list of tuple, list of list of tuple or pyarrow.compute.Expression, optional
-        Conditions on columns: an epoch consists of exactly the rows that match, among `rows` if
-        given. Each machine evaluates them once, and keeps the result in its cache.
+        Conditions on columns, as tuples ``(column, operator, value)`` or as an expression: an epoch
+        consists of exactly the rows that match, among `rows` if given, and all ranks have equal
+        batches. Each machine evaluates them once, and keeps the result in its cache.
 
     Attributes
     ----------
@@ -168,13 +192,13 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         validate_hash: str | None = None,
         keep_zip: bool = False,
         epoch_size: int | str | None = None,
-        predownload: int | None = None,
+        predownload: Annotated[int | None, partial(as_integer, at_least=0)] = None,
         cache_limit: int | str | None = None,
         sampling_method: str = "balanced",
         sampling_granularity: int = 1,
         partition_algo: str = "relaxed",
         num_canonical_nodes: int | None = None,
-        batch_size: int | None = None,
+        batch_size: Annotated[int | None, lambda _, value: check_batch_size(value)] = None,
         shuffle: bool = False,
         shuffle_algo: Literal["naive", "py1s", "py2s", "py1br", "py1e"] = "py1e",
         shuffle_seed: int = DEFAULT_SEED,
@@ -185,32 +209,34 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         stream_name: str = "stream",
         stream_config: dict[str, Any] | None = None,
         order: ExactOrder | ElasticOrder | None = None,
-        columns: Sequence[str] | None = None,
-        num_epochs: int | None = 1,
-        transform: Transform | None = None,
-        decode: Decode | None = None,
-        size: Size | None = None,
-        max_image_bytes: int = MAX_IMAGE_BYTES,
-        fill_nulls: Mapping[str, Any] | None = None,
-        null_masks: Sequence[str] = (),
-        check_ranks: bool = True,
-        on_corrupt: OnCorrupt = "raise",
-        workers: int = 2,
-        prefetch: int = 4,
+        columns: Annotated[Sequence[str] | None, check_list] = None,
+        num_epochs: Annotated[int | None, lambda _, value: check_num_epochs(value)] = 1,
+        transform: Annotated[Transform | None, _check_transform] = None,
+        decode: arguments.Decode = None,
+        size: arguments.Size = None,
+        max_image_bytes: arguments.MaxImageBytes = MAX_IMAGE_BYTES,
+        fill_nulls: arguments.FillNulls = None,
+        null_masks: arguments.NullMasks = (),
+        check_ranks: arguments.CheckRanks = True,
+        on_corrupt: arguments.OnCorrupt = "raise",
+        workers: Annotated[int, partial(as_integer, at_least=0)] = 2,
+        prefetch: Annotated[int, partial(as_integer, at_least=0)] = 4,
         storage_options: dict[str, Any] | None = None,
         world: Any = None,
-        rows: Any = None,
-        where: Any = None,
+        rows: arguments.Rows = None,
+        where: arguments.Where = None,
     ) -> None:
         super().__init__()
-        given = dict(locals())  # all arguments, including the fields of `DatasetSettings`
-        of_stream = {name: given[name] for name in ("remote", "local", *stream_files.INHERITED)}
+        found = dict(locals())
+        given = {name: found[name] for name in keywords_of(StreamingDataset.__init__)}
+        StreamingDataset._mdstorm_check(given)
+        of_stream = {name: given[name] for name in ("remote", "local", *INHERITED)}
+        for name in ("remote", "local", "stream_name", "stream_config"):
+            del given[name]
         given["streams"] = find_streams(
             streams, stream_name, {**of_stream, **(stream_config or {})}
         )
-        settings = DatasetSettings(
-            **{each.name: given[each.name] for each in fields(DatasetSettings)}
-        )
+        settings = DatasetSettings(**given).checked()
         if predownload is not None and batch_size is not None and predownload < batch_size:
             warn_user(
                 f"predownload < batch_size ({predownload} < {batch_size}): training may wait "
@@ -220,6 +246,8 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         self._mdstorm = OpenedDataset(settings)
         if order is None:
             _ = self._mdstorm.options  # opens the data, to raise any errors here
+
+    _mdstorm_check = staticmethod(checker_of(__init__))
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)

@@ -33,11 +33,12 @@ def test_known_or_dynamic_argument_is_not_reported(text: str) -> None:
     assert not any(one.rule == "PM113" for one in found)
 
 
-def test_file_of_parameters_matches_functions() -> None:
+def test_what_is_written_from_declared_arguments_is_current() -> None:
     script = runpy.run_path(str(SCRIPT))
-    assert script["TARGET"].read_text("utf-8") == script["text"](), (
-        "run scripts/write_parameters.py"
-    )
+    for target, text in (("TARGET", "text"), ("DATASET", "described")):
+        assert script[target].read_text("utf-8") == script[text](), (
+            "run scripts/write_parameters.py"
+        )
 
 
 def test_rules_know_keywords_of_both_libraries() -> None:

@@ -1,6 +1,11 @@
 """Dataset arguments are attributes, and changes take effect at the next iteration."""
 
+import inspect
+import pickle
+import re
+from collections import Counter
 from copy import copy, deepcopy
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +16,10 @@ from tests.kit.loaders import column
 from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import ElasticOrder, ExactOrder, Stream, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.base import declared
+from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
+from mdstorm_backend.loaders import ReaderOptions
 
 GIVEN: dict[str, Any] = {"shuffle": True, "num_canonical_nodes": 2, "shuffle_block_size": 20}
 
@@ -248,6 +256,34 @@ def test_assigning_an_argument_of_a_loader_raises_error(urls: list[str], name: s
     with pytest.raises(AttributeError, match=f"StreamingDataLoader.{name} .* pass {name}=… to a"):
         setattr(loader, name, None)
     assert not hasattr(loader, name)
+
+
+def test_defaults_are_those_of_the_dataclasses_that_the_arguments_are_passed_to() -> None:
+    defaults = {name: one.default for name, one in declared(StreamingDataset.__init__).items()}
+    for kind in (StreamDefaults, ElasticOrder, ReaderOptions):
+        defaults |= {one.name: one.default for one in fields(kind)}
+    for name in ("streams", "order", "batch_size", "world"):  # mean something else there
+        del defaults[name]
+    parameters = inspect.signature(StreamingDataset).parameters
+    found = {name: one.default for name, one in parameters.items() if name in defaults}
+    assert found == {name: defaults[name] for name in found}
+    assert len(found) > 25
+
+
+def test_pickling_a_dataset_with_credentials_raises_error() -> None:
+    options, order = {"secret": "hidden"}, ExactOrder()  # with an order, nothing is opened
+    dataset = StreamingDataset(remote="s3://bucket/data", storage_options=options, order=order)
+    with pytest.raises(InvalidArgumentError, match=r"contain \['secret'\]") as caught:
+        pickle.dumps(dataset)
+    assert "hidden" not in str(caught.value)
+
+
+def test_docstring_describes_each_argument_once() -> None:
+    described, _, _ = (inspect.getdoc(StreamingDataset) or "").partition("\n\nAttributes\n")
+    entries = re.findall(r"^\w[\w, \n]+?(?= :|\n {4})", described, re.MULTILINE)
+    names = Counter(name for entry in entries for name in re.split(r",\s+", entry))
+    for name in inspect.signature(StreamingDataset).parameters:
+        assert names[name] == 1, name
 
 
 def test_subclasses_may_assign_attributes_with_the_names_of_arguments(urls: list[str]) -> None:

@@ -1,0 +1,121 @@
+"""Arguments that a `StreamingDataset` has in common with Petastorm's readers, each declared once.
+
+Both include an argument by its type. ``scripts/write_parameters.py`` writes the descriptions into
+the docstring of `StreamingDataset`, where editors find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, TypeAlias
+
+import numpy.typing as npt
+
+from mdstorm_backend import base, read
+from mdstorm_backend.base.arguments import Argument
+from mdstorm_backend.datasets import check_rows, check_where
+from mdstorm_backend.format import MAX_IMAGE_BYTES
+
+FillNulls: TypeAlias = Annotated[
+    Mapping[str, Any] | None,
+    Argument(
+        None,
+        """mapping of str to value, optional
+        For each column, the value that replaces nulls.
+        """,
+        base.check_mapping,
+    ),
+]
+NullMasks: TypeAlias = Annotated[
+    Sequence[str] | None,
+    Argument(
+        (),
+        """sequence of str
+        Columns for which a boolean column ``<name>_is_null`` is added.
+        """,
+        base.check_list,
+    ),
+]
+CheckRanks: TypeAlias = Annotated[
+    bool,
+    Argument(
+        True,
+        """bool
+        Whether to detect when ranks in a process group read different data, or begin an epoch
+        with different seeds, batch sizes or states. The ranks compare these through the group's
+        store, without waiting for each other. Different seeds in the elastic order raise an
+        error, and other differences issue a warning.
+        """,
+        base.check_flag,
+    ),
+]
+OnCorrupt: TypeAlias = Annotated[
+    read.OnCorrupt,
+    Argument(
+        "raise",
+        """{"raise", "skip"}
+        Whether to raise `CorruptDatasetError` for a damaged shard, row group, sample or image,
+        or to omit its rows from their batches, log them, and count them in a loader's
+        ``statistics()``. The number of batches stays the same; a batch with only damaged rows
+        is empty. Single samples always raise the error.
+        """,
+        partial(base.check_one_of, choices=read.ON_CORRUPT),
+    ),
+]
+Decode: TypeAlias = Annotated[
+    read.Decode | None,
+    Argument(
+        None,
+        """str or list of str, optional
+        Columns of images to decode to RGB, as uint8 arrays ``(height, width, 3)``, which batches
+        stack: binary columns of image files and, in a `StreamingDataset`, columns with the
+        encodings ``jpeg``, ``png`` and ``pil``. Filters and predicates get the files, and a
+        transform gets the decoded images.
+        """,
+    ),
+]
+Size: TypeAlias = Annotated[
+    read.Size | None,
+    Argument(
+        None,
+        """int or (int, int), optional
+        Height and width of the decoded images. Each image is resized to cover this size and
+        then center-cropped. By default, all images in a batch must have the same shape.
+        """,
+    ),
+]
+MaxImageBytes: TypeAlias = Annotated[
+    int,
+    Argument(
+        MAX_IMAGE_BYTES,
+        """int, optional
+        Maximum decoded size of one image in bytes, 256 MiB by default. This limit exists
+        because a small file can declare any size.
+        """,
+    ),
+]
+Rows: TypeAlias = Annotated[
+    Sequence[int] | slice | npt.NDArray[Any] | None,
+    Argument(
+        None,
+        """sequence of int, slice or boolean array, optional
+        Numbers of the rows to read, from 0 in stored order over all streams: an epoch consists of
+        exactly these rows, which are shared, shuffled and resumed like a whole dataset. Numbers
+        may be repeated. Without shuffling, the rows keep their order.
+        """,
+        check_rows,
+    ),
+]
+Where: TypeAlias = Annotated[
+    Any,
+    Argument(
+        None,
+        """list of tuple, list of list of tuple or pyarrow.compute.Expression, optional
+        Conditions on columns, as tuples ``(column, operator, value)`` or as an expression: an epoch
+        consists of exactly the rows that match, among `rows` if given, and all ranks have equal
+        batches. Each machine evaluates them once, and keeps the result in its cache.
+        """,
+        check_where,
+    ),
+]
