@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mdstorm._readers import options
+from mdstorm._readers.reading_order import log_whole_passes
+from mdstorm._readers.succession import successions
 from mdstorm.reader import make_batch_reader, make_reader
 
 #: Arguments for reading in stored order.
@@ -60,8 +61,8 @@ def stop_readers() -> None:
 
 def continue_as_another_process() -> None:
     """Forget which epochs this process has read, and what it has logged once."""
-    options.successions.clear()
-    options.log_whole_passes.cache_clear()
+    successions.clear()
+    log_whole_passes.cache_clear()
 
 
 class ItemReader:

@@ -9,19 +9,15 @@ from mdstorm._readers.arguments import (
     check_reader,
     rows_of_batch,
 )
+from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
+from mdstorm._readers.items import each_batch
 from mdstorm._readers.keywords import AddedReaderKeywords, ReaderKeywords, accepts, check_keywords
-from mdstorm._readers.options import (
-    FirstEpoch,
-    Framework,
-    draws_seed,
-    first_epoch,
-    reader_options,
-    sample_order,
-    undecided_decimals,
-    warn_of_decimals,
-)
-from mdstorm._readers.reader import Reader, ReaderPasses, can_pass_over, each_batch, starts_over
+from mdstorm._readers.options import reader_options
+from mdstorm._readers.reader import Reader
+from mdstorm._readers.reader_passes import ReaderPasses, can_pass_over, starts_over
+from mdstorm._readers.reading_order import draws_seed, sample_order
 from mdstorm._readers.schema_fields import field_patterns, output_schema_name
+from mdstorm._readers.succession import FirstEpoch, first_epoch
 
 __all__ = [
     "DEFAULTS",

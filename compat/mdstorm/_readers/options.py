@@ -1,22 +1,20 @@
-"""Translate reader arguments into engine options: which data to read, and in which order."""
+"""Translate reader arguments into engine options: which rows and columns to read, and how."""
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from mdstorm._datasets import DecodedSource, typed_columns
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
+from mdstorm._readers.kept_shares import KeptShares
+from mdstorm._readers.reading_order import warn_of_whole_passes
 from mdstorm._readers.schema_fields import select_fields
-from mdstorm._readers.succession import Succession
+from mdstorm._readers.succession import FirstEpoch
 from mdstorm._selection import (
     PredicateFilter,
     RankShare,
@@ -27,8 +25,8 @@ from mdstorm._selection import (
     prune_by_predicate,
     shortened,
 )
-from mdstorm._transforms import Executor, PandasTransform, RowTransform, function_identity
-from mdstorm.cache import CacheBase, NullCache
+from mdstorm._transforms import Executor, PandasTransform, RowTransform
+from mdstorm.cache import NullCache
 from mdstorm.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
@@ -36,27 +34,18 @@ from mdstorm.errors import (
     UnsupportedArgumentError,
 )
 from mdstorm.selectors import select_row_groups
-from mdstorm.transform import TransformSpec
-from mdstorm_backend.base import warn_user
 from mdstorm_backend.datasets import Filters, choose_rows
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.format import Batch, Schema, holds_decimals
+from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import (
     Conditions,
-    Epochs,
     NullPolicy,
     ReaderOptions,
     Usage,
 )
-from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, Position, World, find_world
+from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import ImageDecoder, SampleSource, Transform, decoded_names
-
-_logger = logging.getLogger(__name__)
-#: The loaders of each share that was read without a seed.
-successions: dict[tuple[Any, ...], Succession] = {}
-Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
-_FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
 
 
 def reader_options(
@@ -145,7 +134,7 @@ def reader_options(
         workers=arguments.workers,
         prefetch=arguments.prefetch,
         first=begins.following if begins else Usage,
-        on_pass=begins if arguments.is_share else _warn_of_whole_passes,
+        on_pass=begins if arguments.is_share else warn_of_whole_passes,
     )
     if is_kept:
         keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
@@ -253,223 +242,3 @@ def _filtered(
         if not done:
             steps.append(predicate)
     return over(stored), steps, filter_columns, conditions
-
-
-def _warn_of_whole_passes(_epochs: Epochs) -> None:
-    """Log a warning if there are several processes and each reads all rows.
-
-    Invalid launcher variables are also logged rather than raised, because no data depends on them.
-    """
-    try:
-        world = find_world()
-    except InvalidArgumentError as error:
-        seen = str(error)
-    else:
-        if world.size == 1:
-            return
-        seen = f"this is process {world.rank} of {world.size}, according to {world.source}"
-    log_whole_passes(seen)
-
-
-@cache
-def log_whole_passes(seen: str) -> None:
-    """Log once that every process reads all rows.
-
-    Parameters
-    ----------
-    seen : str
-        Why there are several processes.
-    """
-    _logger.warning(
-        "Every process reads all rows, because cur_shard and shard_count were not passed (%s). "
-        'Pass cur_shard="auto" to give each process its share, or cur_shard=0, shard_count=1 if '
-        "each should read all rows",
-        seen,
-    )
-
-
-def sample_order(
-    arguments: ReaderArguments, *, is_shared: bool = False
-) -> ExactOrder | ElasticOrder:
-    """Return the sample order, choosing a seed if the user passed none.
-
-    Parameters
-    ----------
-    arguments : ReaderArguments
-        The user's arguments.
-    is_shared : bool
-        Whether other processes read in the same order, even without shard arguments.
-    """
-    if arguments.shard_seed is not None:
-        warn_user("shard_seed was deprecated and will be removed in future versions: use seed")
-    seed = _seed(arguments, is_shared or arguments.is_share)
-    shuffle_shards, shuffle_rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
-    window = max(int(arguments.shuffling_queue_capacity or 0), 0)
-    world, follows_world = World(), arguments.is_auto
-    if arguments.is_share and not follows_world:
-        world = World(int(arguments.cur_shard or 0), int(arguments.shard_count or 1))
-    if not arguments.is_elastic:
-        return ExactOrder(
-            seed,
-            shuffle_shards,
-            shuffle_rows,
-            window,
-            world.rank,
-            world.size,
-            follows_world=follows_world,
-        ).resolved()
-    return ElasticOrder(
-        batch_size=1,  # replaced by the loader's batch size
-        shuffle=shuffle_shards or shuffle_rows or window > 0,
-        shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
-        shuffle_block_size=window if window > 1 else None,
-        world=world,
-        states_batch_size=False,
-        follows_world=follows_world,
-    )
-
-
-@dataclass(frozen=True)
-class FirstEpoch:
-    """The first epoch of a loader.
-
-    Calling an instance when a pass begins records that pass, so that later loaders do not repeat
-    its epochs.
-
-    Attributes
-    ----------
-    share : tuple
-        Identifies the data: URL, rank and world size.
-    epoch : int
-        The lower bound, which is the next epoch when the loader was created, possibly in another
-        process.
-    """
-
-    share: tuple[Any, ...]
-    epoch: int
-
-    def __call__(self, epochs: Epochs) -> None:
-        _succession_of(self.share).record(epochs)
-
-    def following(self) -> Usage:
-        """Return the first iteration of a loader that begins now."""
-        found = _succession_of(self.share).following()
-        own = Usage(Position(self.epoch))
-        return own if self.epoch > found.start.epoch else found
-
-
-def _succession_of(share: tuple[Any, ...]) -> Succession:
-    return successions.setdefault(share, Succession())
-
-
-def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
-    """Return the first epoch of a new loader for `url`; None for epoch 0.
-
-    All shares that are read without a seed use the same default seed. Without a later first epoch,
-    each loader would repeat the permutations of the previous one.
-    """
-    shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
-    shuffles = shuffles or (arguments.shuffling_queue_capacity or 0) > 0
-    if not (shuffles and arguments.is_share) or _seed(arguments, is_shared=False) is not None:
-        return None
-    share = (url, arguments.cur_shard, arguments.shard_count)
-    return FirstEpoch(share, _succession_of(share).following().start.epoch)
-
-
-def draws_seed(arguments: ReaderArguments) -> bool:
-    """Whether each process that uses these arguments draws its own random permutations."""
-    shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
-    return bool(shuffles) and _seed(arguments, arguments.is_share) is None
-
-
-def _seed(arguments: ReaderArguments, is_shared: bool) -> int | None:
-    """Return the user's seed, the default seed if the order is shared, or None."""
-    given = (arguments.seed, arguments.shard_seed)
-    # In Petastorm, and therefore in the exact order, 0 means no seed.
-    seeds = [int(seed) for seed in given if seed or (arguments.is_elastic and seed is not None)]
-    if seeds:
-        return seeds[0]
-    return DEFAULT_SEED if is_shared else None
-
-
-class KeptShares:
-    """A cache for the transformed rows that a reader has read from parts of shards.
-
-    Parameters
-    ----------
-    cache : CacheBase
-        The cache that stores the rows.
-    options : ReaderOptions
-        The reader's options.
-    spec : TransformSpec or None
-        The transform.
-    filters : sequence of RowFilter
-        The filters that drop rows.
-    batched : bool
-        Whether the user's function takes batches.
-    """
-
-    def __init__(
-        self,
-        cache: CacheBase,
-        options: ReaderOptions,
-        spec: TransformSpec | None,
-        *,
-        filters: Sequence[Any],
-        batched: bool,
-    ) -> None:
-        self._cache = cache
-        what = [
-            options.dataset.content_identity(),
-            options.columns,
-            options.output_columns,
-            options.fill_nulls,
-            tuple(options.null_masks),
-            options.images,
-            # Use the parsed filters, because NumPy abbreviates the repr of long arrays.
-            [row_filter.filters for row_filter in filters],
-            batched,
-            None
-            if spec is None
-            else (spec._mdstorm_edited(), spec.removed_fields, spec.selected_fields),
-        ]
-        code = function_identity(None if spec is None else spec.func)
-        self._prefix = hashlib.sha256(repr(what).encode() + code).hexdigest()
-
-    def __call__(self, name: str, make: Callable[[], Batch]) -> Batch:
-        """Return the cached rows for a part of a shard, or read them."""
-        batch: Batch = self._cache.get(f"{self._prefix} {name}", make)
-        return batch
-
-
-def undecided_decimals(
-    options: ReaderOptions, arguments: ReaderArguments, names: Iterable[str]
-) -> tuple[str, ...]:
-    """Return the decimal columns among `names`; none if the user chose a type for decimals.
-
-    Columns that the user's function returns are not counted.
-    """
-    if arguments.added["decimals"] is not None:
-        return ()
-    found = (column for column in map(options.column, names) if column is not None)
-    return tuple(
-        column.name
-        for column in found
-        if not column.parsed_encoding.is_opaque
-        and (column.parsed_encoding.kind == "str_decimal" or holds_decimals(column.arrow_type))
-    )
-
-
-@cache
-def warn_of_decimals(url: str, names: tuple[str, ...], framework: Framework) -> None:
-    """Warn once per process about how decimal columns are returned."""
-    if not names:
-        return
-    columns, hold = ("columns", "hold") if len(names) > 1 else ("column", "holds")
-    listed = ", ".join(map(repr, names))
-    warn_user(
-        f"{columns} {listed} of {url} {hold} decimals, which reach {framework} as "
-        f'{_FORMS[framework]}, and no model can use them. For numbers, pass decimals="float64" or '
-        '"float32" to make_spark_converter, or to the function that creates the reader or '
-        'loader. decimals="decimal" keeps decimals, without this warning'
-    )

@@ -1,37 +1,34 @@
-"""`Reader`, which iterates over rows or batches, and the passes that loaders make over its data."""
+"""`Reader`, which iterates over rows or batches."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 from weakref import WeakSet
 
 from mdstorm import errors
 from mdstorm._datasets import Opened, ReadDataset
 from mdstorm._petastorm_names import public
-from mdstorm._readers import options as reading
-from mdstorm._readers.arguments import ReaderArguments, rows_of_batch
-from mdstorm._readers.item_cursor import ItemCursor
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
+from mdstorm._readers.items import cursor_of, items_of
+from mdstorm._readers.options import reader_options
+from mdstorm._readers.reading_order import sample_order
 from mdstorm._readers.schema_fields import output_schema
-from mdstorm._readers.succession import Succession
-from mdstorm._rows import Row, batch_array, cells, rows_of
+from mdstorm._readers.succession import Succession, first_epoch
+from mdstorm._rows import Row
 from mdstorm._transforms import Executor, WorkerPool
 from mdstorm.ngram import NGram
-from mdstorm.unischema import FIELDS, Unischema, shown_fields
+from mdstorm.unischema import FIELDS, shown_fields
 from mdstorm_backend import loaders
-from mdstorm_backend.base import OwnContext, PassThreads, warn_user
+from mdstorm_backend.base import OwnContext, warn_user
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.format import Batch, Column
-from mdstorm_backend.read import Block
 
 #: The counts for a reader that has no function to run in a process pool.
 _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
-ColumnOf: TypeAlias = Callable[[str], Column | None]
-#: Returns the item of a batch, or an iterator of its items.
-MakeItems: TypeAlias = Callable[[Batch], Any]
 
 
 @public("mdstorm.reader")
@@ -82,14 +79,14 @@ class Reader(Described, OwnContext):
     ) -> None:
         self._mdstorm_arguments = arguments
         overlap = 0 if ngram is None else ngram.length - 1
-        order = reading.sample_order(arguments)
-        options = reading.reader_options(
+        order = sample_order(arguments)
+        options = reader_options(
             arguments,
             opened.source,
             order,
             batched=batched,
             overlap=overlap,
-            begins=reading.first_epoch(arguments, opened.source.url),
+            begins=first_epoch(arguments, opened.source.url),
         )
         #: The passes of this reader, and of loaders over it, have their own permutations.
         self._mdstorm_succession = Succession(options.first)
@@ -97,7 +94,7 @@ class Reader(Described, OwnContext):
         options = replace(options, first=self._mdstorm_succession.following, on_pass=recorded)
         #: Decimal columns that loaders warn about; empty if the user declared a schema.
         inferred = options.output_columns if opened.inferred else ()
-        self._mdstorm_undecided = reading.undecided_decimals(options, arguments, inferred)
+        self._mdstorm_undecided = undecided_decimals(options, arguments, inferred)
         self.schema = output_schema(
             opened.unischema,
             options.output_columns,
@@ -111,10 +108,10 @@ class Reader(Described, OwnContext):
         self.cache = arguments.cache
         self.last_row_consumed = False
         self.stopped = False
-        self._mdstorm_items_of = _items_of(self.schema, options.column, batched, ngram)
+        self._mdstorm_items_of = items_of(self.schema, options.column, batched, ngram)
         #: Records the reader's own passes, and those that loaders make over it.
         self._mdstorm_recorder = loaders.Recorder()
-        self._mdstorm_cursor = _cursor(
+        self._mdstorm_cursor = cursor_of(
             options, self._mdstorm_items_of, batched, self._mdstorm_recorder
         )
         self.dataset = ReadDataset(options.dataset)
@@ -360,9 +357,9 @@ class Reader(Described, OwnContext):
         options = self._mdstorm_cursor.loader.options
         return replace(options, order=options.order.with_window(window)) if window > 0 else options
 
-    def _mdstorm_warn_of_decimals(self, framework: reading.Framework) -> None:
+    def _mdstorm_warn_of_decimals(self, framework: Framework) -> None:
         """Warn if a framework gets decimals and the user did not choose a type for them."""
-        reading.warn_of_decimals(
+        warn_of_decimals(
             self._mdstorm_cursor.loader.options.dataset.url, self._mdstorm_undecided, framework
         )
 
@@ -395,146 +392,3 @@ def _record_pass(
     succession.record(epochs)
     if record is not None:
         record(epochs)
-
-
-def _cursor(
-    options: loaders.ReaderOptions,
-    make_items: MakeItems,
-    batched: bool,
-    recorder: loaders.Recorder,
-) -> ItemCursor:
-    """Return a cursor over a reader's items, reading one shard per batch."""
-    convert = each_batch(make_items)
-    one_by_one = loaders.plan_of(options.in_world())
-    _ = one_by_one.rows_per_epoch  # raises an error if there are more ranks than rows
-    rows = max([*options.dataset.shard_sizes, 1])
-    options = replace(options, batch_size=rows, by_shard=True)
-    loader = loaders.Loader(options, splits=not batched, recorder=recorder)
-    return ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
-
-
-def _items_of(
-    schema: Unischema, column_of: ColumnOf, batched: bool, ngram: NGram | None
-) -> MakeItems:
-    """Return the function that turns a batch into a reader's items.
-
-    If the reader is `batched`, the function returns a namedtuple of arrays. Otherwise, it returns
-    an iterator over rows, which are namedtuples of values, or over n-grams of rows. `column_of`
-    returns the stored column behind an output column, or None if a transform created it.
-    """
-    row_type: Any = schema._get_namedtuple()
-
-    def batch_item(batch: Batch) -> Any:
-        arrays = (batch_array(name, batch[name], column_of(name)) for name in row_type._fields)
-        return row_type(*arrays)
-
-    def ngrams(batch: Batch) -> Iterator[Any]:
-        assert ngram is not None
-        columns = {name: cells(batch[name], column_of(name)) for name in schema.fields}
-        return ngram._mdstorm_of_columns(schema, columns)
-
-    def rows(batch: Batch) -> Iterator[Any]:
-        return rows_of(batch, row_type, column_of)
-
-    return batch_item if batched else rows if ngram is None else ngrams
-
-
-def each_batch(make: Callable[[Batch], Any]) -> loaders.Convert:
-    """Return a block converter that yields the result of `make` for each non-empty batch."""
-
-    def convert(blocks: Iterator[Block]) -> loaders.NumberedBatches:
-        for block in blocks:
-            for batch, offset, size in zip(
-                block.batches(), block.offsets, block.sizes, strict=True
-            ):
-                # Create each item before its batch counts as read, because an error would
-                # otherwise skip the batch.
-                yield make(batch) if size else loaders.NOTHING, offset, size
-
-    return convert
-
-
-def can_pass_over(reader: Any) -> bool:
-    """Whether a reader is an mdstorm `Reader` that does not yield n-grams."""
-    return isinstance(reader, Reader) and not reader.ngram
-
-
-def starts_over(reader: Any, *, has_begun: bool) -> bool:
-    """Whether a loader over a reader reads complete passes rather than the reader's items.
-
-    A loader that has not begun does so only if the reader is at the start of a pass, because the
-    remaining items of a reader cannot be read in blocks.
-    """
-    return can_pass_over(reader) and (has_begun or reader._mdstorm_is_at_a_start)
-
-
-class ReaderPasses:
-    """Complete passes over a reader's data, each independent of the others.
-
-    Parameters
-    ----------
-    reader : Reader
-        Defines which data is read and how; its own position does not change.
-    batch_size : int or None
-        Rows per batch; all rows of all epochs if None, 0 or negative.
-    window : int
-        Capacity of the shuffling queue, in rows; 0 keeps the reader's order.
-    by_shard : bool
-        Whether to ignore `batch_size` and make one batch from this rank's rows in each shard.
-    splits : bool
-        See `loaders.Loader`.
-    threads : PassThreads, optional
-        Waits for the threads of the passes.
-    owner : str
-        The name of the object that makes the passes, for messages.
-    """
-
-    def __init__(
-        self,
-        reader: Reader,
-        batch_size: int | None,
-        window: int = 0,
-        *,
-        by_shard: bool = False,
-        splits: bool = False,
-        threads: PassThreads | None = None,
-        owner: str = "a loader",
-    ) -> None:
-        self._reader, self._owner = reader, owner
-        options = reader._mdstorm_options(window)
-        if not by_shard:  # the reader's own batches are shards
-            rows = rows_of_batch(
-                batch_size,
-                num_epochs=options.num_epochs,
-                dataset_size=len(options.dataset),
-                is_elastic=reader._mdstorm_arguments.is_elastic,
-                may_add_rows=options.transform is not None,
-            )
-            options = replace(options, batch_size=rows, by_shard=False)
-        self.loader = loaders.Loader(
-            options,
-            threads or PassThreads(),
-            check=reader._mdstorm_check_running,
-            splits=splits,
-            recorder=reader._mdstorm_recorder,
-        )
-        with reader._mdstorm_lock:
-            reader._mdstorm_loaders.add(self.loader)
-
-    def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
-        """Iterate over a new pass, or over the rest of a pass whose state was loaded.
-
-        Raises
-        ------
-        RuntimeError
-            If the reader was stopped.
-        """
-        return self.run(lambda segment: loaders.converted(segment.blocks(), convert))
-
-    def run(self, make_batches: loaders.MakeBatches) -> Iterator[Any]:
-        """Iterate over a pass; `make_batches` creates the batches for each segment."""
-        reader = self._reader
-        reader._mdstorm_check_running()
-        reader._mdstorm_owner = self._owner
-        yield from self.loader.run(make_batches)
-        reader._mdstorm_untouched, reader.last_row_consumed = False, True

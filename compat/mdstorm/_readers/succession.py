@@ -1,9 +1,13 @@
-"""`Succession`: which epoch a new loader begins with, after those of earlier loaders."""
+"""Which epoch a new loader begins with, after those of earlier loaders."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.reading_order import seed_of
 from mdstorm_backend.loaders import Epochs, Usage
 from mdstorm_backend.order import Position
 
@@ -46,3 +50,54 @@ class Succession:
             return least
         is_later = begun is not None and epoch > begun.epoch
         return Usage(Position(epoch), is_first=following.is_first or is_later)
+
+
+#: The loaders of each share that was read without a seed.
+successions: dict[tuple[Any, ...], Succession] = {}
+
+
+@dataclass(frozen=True)
+class FirstEpoch:
+    """The first epoch of a loader.
+
+    Calling an instance when a pass begins records that pass, so that later loaders do not repeat
+    its epochs.
+
+    Attributes
+    ----------
+    share : tuple
+        Identifies the data: URL, rank and world size.
+    epoch : int
+        The lower bound, which is the next epoch when the loader was created, possibly in another
+        process.
+    """
+
+    share: tuple[Any, ...]
+    epoch: int
+
+    def __call__(self, epochs: Epochs) -> None:
+        _succession_of(self.share).record(epochs)
+
+    def following(self) -> Usage:
+        """Return the first iteration of a loader that begins now."""
+        found = _succession_of(self.share).following()
+        own = Usage(Position(self.epoch))
+        return own if self.epoch > found.start.epoch else found
+
+
+def _succession_of(share: tuple[Any, ...]) -> Succession:
+    return successions.setdefault(share, Succession())
+
+
+def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
+    """Return the first epoch of a new loader for `url`; None for epoch 0.
+
+    All shares that are read without a seed use the same default seed. Without a later first epoch,
+    each loader would repeat the permutations of the previous one.
+    """
+    shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
+    shuffles = shuffles or (arguments.shuffling_queue_capacity or 0) > 0
+    if not (shuffles and arguments.is_share) or seed_of(arguments, is_shared=False) is not None:
+        return None
+    share = (url, arguments.cur_shard, arguments.shard_count)
+    return FirstEpoch(share, _succession_of(share).following().start.epoch)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mdstorm import TransformSpec
-from mdstorm._readers.options import successions
+from mdstorm._readers.succession import successions
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import open_dataset
 from mdstorm_backend.loaders import agreement
