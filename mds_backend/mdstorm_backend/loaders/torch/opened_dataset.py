@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from math import inf, lcm
 from multiprocessing import context, parent_process
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ from torch.utils.data import get_worker_info
 
 from mdstorm_backend import loaders
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.checks import check_integer
 from mdstorm_backend.base.worker_processes import end_with_parent
 from mdstorm_backend.datasets import Dataset, choose_rows, describe_place, open_streams
 from mdstorm_backend.display import Description
@@ -23,15 +21,13 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.segment import plan_of
-from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.loaders.torch.sample_iteration import (
     SAMPLES_AT_A_TIME,
     SampleIteration,
     is_of_worker,
-    plan_of_samples,
 )
 from mdstorm_backend.loaders.torch.samples import SampleMaker
-from mdstorm_backend.order import ExactOrder, Plan, Position, World, find_world
+from mdstorm_backend.order import ExactOrder, Plan, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource
 
 if TYPE_CHECKING:
@@ -245,140 +241,6 @@ class OpenedDataset:
         """Return the number of ranks that the samples are divided among."""
         return find_world().size if self.order.follows_world else self.order.world_size
 
-    def state_dict(
-        self, num_samples: int | None = None, from_beginning: bool = True
-    ) -> dict[str, Any]:
-        """Return the reading position: see `StreamingDataset.state_dict`."""
-        check_integer("num_samples", num_samples, lowest=0)
-        if num_samples is not None:
-            count = int(num_samples)  # a NumPy integer could not be saved as JSON
-
-            def reached(plan: Plan) -> Position:
-                samples, whole = count // self.num_ranks, self._samples_at_a_time
-                if self.epochs.num_joined > 1 and samples < plan.rows_per_epoch:
-                    self._check_whole(samples, whole)
-                return plan.reached(count, from_beginning=from_beginning)
-
-            return self._state_at(reached, count)
-        samples = self.samples
-        if get_worker_info() is None:
-            if samples is None:
-                return self._state_of_latest(0)
-            if samples.yielded == samples.replaced_after:
-                return self.epochs.next_state(self.options)
-            return self._state_of_latest(samples.yielded, is_over=samples.is_over)
-        if samples is None or samples.worker.group is None:  # inherited from the parent
-            raise StateMismatchError(
-                "this worker process has not started reading, so it has no position: request the "
-                "state once an iteration over the dataset has started in this process"
-            )
-        return samples.state_dict()
-
-    def state_of_rank(
-        self,
-        samples: int,
-        start: Position | None = None,
-        *,
-        is_over: bool = False,
-        batch_size: int | None = None,
-        num_workers: int = 0,
-    ) -> dict[str, Any]:
-        """Return the state after `samples` samples on each rank.
-
-        In the last step of a pass, some ranks may have fewer samples than others. Their states are
-        not at the end until it is requested, because other ranks may still load them.
-
-        Parameters
-        ----------
-        samples : int
-            Number of samples since the iteration began.
-        start : Position, optional
-            Where the iteration began; by default, the beginning of its latest epoch.
-        is_over : bool
-            Whether the end of the iteration was requested.
-        batch_size : int, optional
-            Batch size of the loader; by default, the dataset's batch size.
-        num_workers : int
-            Number of worker processes that the loader starts.
-
-        Raises
-        ------
-        StateMismatchError
-            If worker processes may have yielded other samples than the first ones in the plan.
-        """
-        size = self._samples_at_a_time
-        num_workers = max(num_workers, self.epochs.num_joined)
-        #: After a multiple of this many samples, all workers have yielded equal numbers of batches.
-        even = lcm(size, batch_size or size) * num_workers if num_workers > 1 else 1
-        whole = even if batch_size not in (None, size) else min(size, even)
-
-        def reached(plan: Plan) -> Position:
-            left = samples
-            while (following := plan.following()) is not None:
-                batches = plan.num_batches() or 0
-                if left <= batches and not is_over:
-                    break
-                if batches % even and not is_over:
-                    raise StateMismatchError(
-                        f"this rank has {batches} samples of an epoch, and {num_workers} worker "
-                        f"processes cannot share them evenly in batches of {size}. Some begin the "
-                        "next epoch before others, so a number of samples does not determine which "
-                        "ones were read: pass num_epochs=1 and iterate once for each epoch, or "
-                        "read with num_workers=0"
-                    )
-                left, plan = left - batches, following
-            is_within = following is not None or left < (plan.num_batches() or inf)
-            if is_within and not is_over:
-                self._check_whole(left, whole)
-            return plan.end() if is_over else plan.reached(left * self.num_ranks)
-
-        return self._state_at(reached, samples * self.num_ranks, start)
-
-    def _state_at(
-        self,
-        reached: Callable[[Plan], Position],
-        num_samples: int,
-        start: Position | None = None,
-    ) -> dict[str, Any]:
-        """Return the state at a position in a plan, after `num_samples` samples on all ranks.
-
-        The plan begins at `start`, by default the beginning of the latest epoch, and its batches
-        are single samples. If a loader has several iterations, the latest epoch is the epoch of the
-        iteration that was advanced last.
-        """
-        if start is None and self.latest is not None:
-            start = self.latest.begun
-        plan = plan_of_samples(self.options, self.epochs, start)
-        if not self.options.numbers_samples:
-            return self._state_of_latest(num_samples, start)
-        position = reached(plan)
-        if self.latest is not None and self.latest.is_at(position):
-            return self.latest.state_dict()
-        return write_state(self.options.in_world(), position)
-
-    def _state_of_latest(
-        self, samples: int, start: Position | None = None, *, is_over: bool = False
-    ) -> dict[str, Any]:
-        """Return the latest iteration's state, after `samples` samples if it iterates over samples.
-
-        Samples are those of each rank, counted from `start`, by default the beginning of the latest
-        epoch. The last step may leave none for this rank, so the end counts only once it was
-        requested.
-        """
-        if self.epochs.num_joined:
-            raise StateMismatchError(
-                "the samples are read in worker processes, so the number of yielded samples is "
-                "not known here: use a StreamingDataLoader and its state_dict(), or num_workers=0"
-            )
-        if self.latest is not None:
-            return self.latest.state_dict()
-        plan = plan_of_samples(self.options, self.epochs, start)
-        if is_over:
-            position = plan.end()
-        else:
-            position = plan.reached(samples * self.num_ranks) if samples else plan.begin
-        return write_state(self.options.in_world(), position)
-
     def record_items(self, count: int) -> None:
         """Record whether `count` items from an overridden ``__iter__`` are not single samples."""
         samples = self.samples
@@ -388,19 +250,9 @@ class OpenedDataset:
             samples.noted = samples.yielded
 
     @property
-    def _samples_at_a_time(self) -> int:
+    def samples_at_a_time(self) -> int:
         """Number of samples that a worker process reads at a time."""
         return self.settings.batch_size or SAMPLES_AT_A_TIME
-
-    def _check_whole(self, samples: int, whole: int) -> None:
-        """Raise StateMismatchError if `samples` samples end within a batch of a worker process."""
-        if samples % whole:
-            raise StateMismatchError(
-                f"worker processes read {self._samples_at_a_time} samples at a time, and "
-                f"{samples} samples on this rank are not a whole number of such reads by all "
-                "workers, so it is not known which samples were yielded: pass the batch_size of "
-                "the DataLoader to the dataset"
-            )
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
         """Resume the next iteration from a state: see `StreamingDataset.load_state_dict`."""

@@ -19,6 +19,7 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Loader, Statistics, Trace, describe_data
 from mdstorm_backend.loaders.torch import loader_passes, moved_batches, torch_batches
 from mdstorm_backend.loaders.torch.collation import collate_samples
+from mdstorm_backend.loaders.torch.sample_states import state_of_rank
 from mdstorm_backend.loaders.torch.streaming_dataset import (
     StreamingDataset,
     check_items_are_samples,
@@ -297,7 +298,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         by_torch: dict[str, Any] = {}
         if not (kept.reads_blocks or _counts_itself(self)):
             by_torch = {"batch_size": self.batch_size or 1, "num_workers": self.num_workers}
-        return opened.state_of_rank(samples, start, is_over=is_over, **by_torch)
+        return state_of_rank(opened, samples, start, is_over=is_over, **by_torch)
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return how much has been yielded so far, and what training waited for.

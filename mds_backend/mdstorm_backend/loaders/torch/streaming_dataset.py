@@ -33,6 +33,7 @@ from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_strea
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.sample_iteration import SampleIteration
+from mdstorm_backend.loaders.torch.sample_states import state_dict
 from mdstorm_backend.loaders.torch.samples import of_batch
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read import Block, Transform, check_num_epochs
@@ -308,7 +309,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         """
         if num_samples is not None:
             check_items_are_samples(self)
-        return self._mdstorm.state_dict(num_samples, from_beginning)
+        return state_dict(self._mdstorm, num_samples, from_beginning)
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
         """Resume the next iteration from a state of this class or of MosaicML's.
