@@ -234,7 +234,7 @@ def test_fill_value_of_another_kind_raises_error(text: str, tmp_path: Path) -> N
         assert refuses(lambda: read(url, fill_nulls={"v": object()}))
 
 
-@pytest.mark.parametrize("text", ["ipv4", "digest"])
+@pytest.mark.parametrize("text", ["example_ipv4", "example_digest"])
 @pytest.mark.parametrize("value", ["neither", b"\x01"])
 def test_fill_value_that_encoding_cannot_hold_raises_error(
     text: str, value: Any, tmp_path: Path
@@ -246,14 +246,14 @@ def test_fill_value_that_encoding_cannot_hold_raises_error(
 
 @pytest.mark.parametrize("value", ["000AFF00", b"\x00\x0a\xff\x00"])
 def test_fill_value_is_returned_like_a_stored_value(value: Any, tmp_path: Path) -> None:
-    url = write_arrow("digest", tmp_path, NULL)
+    url = write_arrow("example_digest", tmp_path, NULL)
     assert column(read(url, fill_nulls={"v": value}))[NULL] == "000aff00"
 
 
 def test_value_with_wrong_size_for_its_encoding_raises_error(tmp_path: Path) -> None:
     data = pa.table({"v": ["#0000"]})
     with (
-        MDSWriter(columns={"v": "rgb"}, out=str(tmp_path)) as writer,
+        MDSWriter(columns={"v": "example_rgb"}, out=str(tmp_path)) as writer,
         pytest.raises(MDStormError, match=r"'v'.*has 3 bytes"),
     ):
         writer.write_batch(data)

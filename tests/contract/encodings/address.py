@@ -9,7 +9,7 @@ from mdstorm_backend.format.encodings.encoding import Encoding
 
 
 class Address(Encoding):
-    names = ("ipv4",)
+    names = ("example_ipv4",)
     size = 4
     stores = (pa.types.is_string,)
 
@@ -20,4 +20,4 @@ class Address(Encoding):
         return IPv4Address(stored)
 
 
-VALUES = {"ipv4": ["10.0.0.1", "10.0.255.0", "192.168.0.7"]}
+VALUES = {"example_ipv4": ["10.0.0.1", "10.0.255.0", "192.168.0.7"]}

@@ -12,8 +12,8 @@ from mdstorm_backend.format.encodings.encoding import Encoding
 
 
 class Bits(Encoding):
-    names = ("bits",)
-    forms = ("bits:<count>",)
+    names = ("example_bits",)
+    forms = ("example_bits:<count>",)
     joins_arrays = True
 
     @classmethod
@@ -42,4 +42,4 @@ class Bits(Encoding):
         return np.unpackbits(np.frombuffer(stored, np.uint8), count=self.count).astype(bool)
 
 
-VALUES = {"bits:9": [[True] * 9, [False] * 8 + [True], [True, False, False] * 3]}
+VALUES = {"example_bits:9": [[True] * 9, [False] * 8 + [True], [True, False, False] * 3]}

@@ -11,7 +11,7 @@ from mdstorm_backend.format.encodings.encoding import Encoding
 
 
 class Rgb(Encoding):
-    names = ("rgb",)
+    names = ("example_rgb",)
     is_array = True
     stores = (pa.types.is_string,)
 
@@ -26,4 +26,4 @@ class Rgb(Encoding):
         return np.frombuffer(stored, np.uint8).copy()
 
 
-VALUES = {"rgb": ["#000aff", "#010afe", "#020afd"]}
+VALUES = {"example_rgb": ["#000aff", "#010afe", "#020afd"]}

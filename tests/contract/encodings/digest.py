@@ -13,7 +13,7 @@ from mdstorm_backend.format.encodings.encoding import Encoding, Positions
 
 
 class Digest(Encoding):
-    names = ("digest",)
+    names = ("example_digest",)
     size = 4
     late = "never"
     arrow_type = pa.string()
@@ -32,4 +32,4 @@ class Digest(Encoding):
         return pa.array([value.hex() for value in stored.tolist()], pa.string())
 
 
-VALUES = {"digest": ["000aff00", "010afe00", "020afd00"]}
+VALUES = {"example_digest": ["000aff00", "010afe00", "020afd00"]}

@@ -9,7 +9,7 @@ from mdstorm_backend.format.encodings.encoding import Encoding
 
 
 class TextUuid(Encoding):
-    names = ("str_uuid",)
+    names = ("example_uuid",)
     is_text = True
     stores = (pa.types.is_string,)
     placeholder = str(UUID(int=0)).encode()
@@ -21,4 +21,4 @@ class TextUuid(Encoding):
         return UUID(stored)
 
 
-VALUES = {"str_uuid": [UUID(int=1), UUID(int=2), UUID(int=3)]}
+VALUES = {"example_uuid": [UUID(int=1), UUID(int=2), UUID(int=3)]}

@@ -9,7 +9,7 @@ import sys
 STANDS_FOR_MDSTORM = True
 
 try:
-    from mdstorm_backend import install_as_streaming
+    from mdstorm_backend.mosaic import install_as_streaming
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "this program runs with mdstorm in streaming's place (mdstorm_backend.install_as_streaming)"
