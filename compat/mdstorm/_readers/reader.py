@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, NoReturn
 from weakref import WeakSet
 
@@ -89,9 +88,8 @@ class Reader(Described, OwnContext):
             begins=first_epoch(arguments, opened.source.url),
         )
         #: The passes of this reader, and of loaders over it, have their own permutations.
-        self._mdstorm_succession = Succession(options.first)
-        recorded = partial(_record_pass, self._mdstorm_succession, options.on_pass)
-        options = replace(options, first=self._mdstorm_succession.following, on_pass=recorded)
+        self._mdstorm_succession = succession = Succession(options.first, options.on_pass)
+        options = replace(options, first=succession.following, on_pass=succession.record)
         #: Decimal columns that loaders warn about; empty if the user declared a schema.
         inferred = options.output_columns if opened.inferred else ()
         self._mdstorm_undecided = undecided_decimals(options, arguments, inferred)
@@ -140,7 +138,7 @@ class Reader(Described, OwnContext):
         )
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        options = self._mdstorm_cursor.loader.options
+        options = self._mdstorm_options
         found = loaders.in_order(
             loaders.describe_data(self.dataset, full=False),
             options.order,
@@ -252,7 +250,7 @@ class Reader(Described, OwnContext):
 
     @property
     def _mdstorm_workers(self) -> WorkerPool | None:
-        transform = self._mdstorm_cursor.loader.options.transform
+        transform = self._mdstorm_options.transform
         return transform.workers if isinstance(transform, Executor) else None
 
     @property
@@ -349,24 +347,13 @@ class Reader(Described, OwnContext):
         with self._mdstorm_lock:
             return self._mdstorm_cursor.loader.trace(state)
 
-    def _mdstorm_options(self, window: int = 0) -> loaders.ReaderOptions:
-        """Return the options for a loader over this reader.
-
-        `window` is the capacity of the loader's shuffling queue.
-        """
-        options = self._mdstorm_cursor.loader.options
-        return replace(options, order=options.order.with_window(window)) if window > 0 else options
+    @property
+    def _mdstorm_options(self) -> loaders.ReaderOptions:
+        return self._mdstorm_cursor.loader.options
 
     def _mdstorm_warn_of_decimals(self, framework: Framework) -> None:
         """Warn if a framework gets decimals and the user did not choose a type for them."""
-        warn_of_decimals(
-            self._mdstorm_cursor.loader.options.dataset.url, self._mdstorm_undecided, framework
-        )
-
-    @property
-    def _mdstorm_is_at_a_start(self) -> bool:
-        """Whether the reader is at the start of a pass, with none or all of its items consumed."""
-        return self._mdstorm_untouched or self.last_row_consumed
+        warn_of_decimals(self._mdstorm_options.dataset.url, self._mdstorm_undecided, framework)
 
     def _mdstorm_restart(self) -> None:
         """Start a new pass, whatever the reader's position."""
@@ -382,13 +369,3 @@ class Reader(Described, OwnContext):
                 "has stopped. This may happen if the context manager of the reader was left "
                 "before: read inside of the with statement"
             )
-
-
-def _record_pass(
-    succession: Succession,
-    record: Callable[[loaders.Epochs], None] | None,
-    epochs: loaders.Epochs,
-) -> None:
-    succession.record(epochs)
-    if record is not None:
-        record(epochs)

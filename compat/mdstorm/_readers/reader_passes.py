@@ -23,7 +23,9 @@ def starts_over(reader: Any, *, has_begun: bool) -> bool:
     A loader that has not begun does so only if the reader is at the start of a pass, because the
     remaining items of a reader cannot be read in blocks.
     """
-    return can_pass_over(reader) and (has_begun or reader._mdstorm_is_at_a_start)
+    return can_pass_over(reader) and (
+        has_begun or reader._mdstorm_untouched or reader.last_row_consumed
+    )
 
 
 class ReaderPasses:
@@ -59,7 +61,9 @@ class ReaderPasses:
         owner: str = "a loader",
     ) -> None:
         self._reader, self._owner = reader, owner
-        options = reader._mdstorm_options(window)
+        options = reader._mdstorm_options
+        if window > 0:
+            options = replace(options, order=options.order.with_window(window))
         if not by_shard:  # the reader's own batches are shards
             rows = rows_of_batch(
                 batch_size,

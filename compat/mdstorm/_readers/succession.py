@@ -22,10 +22,16 @@ class Succession:
     ----------
     first : callable, optional
         Returns the first loader's first iteration; by default, it begins at the beginning.
+    on_pass : callable, optional
+        Called with what is recorded.
     """
 
-    def __init__(self, first: Callable[[], Usage] = Usage) -> None:
-        self._first = first
+    def __init__(
+        self,
+        first: Callable[[], Usage] = Usage,
+        on_pass: Callable[[Epochs], None] | None = None,
+    ) -> None:
+        self._first, self._on_pass = first, on_pass
         self._latest: Epochs | None = None
 
     def record(self, epochs: Epochs) -> None:
@@ -33,6 +39,8 @@ class Succession:
         if epochs is not self._latest:
             least = self.following()
             self._first, self._latest = lambda: least, epochs
+        if self._on_pass is not None:
+            self._on_pass(epochs)
 
     def set_next(self, epoch: int) -> None:
         """Let the next loader begin with `epoch`."""

@@ -21,7 +21,7 @@ def dataset_of_rows(reader: Any) -> Any:
     specs = specs_of_schema(reader.schema)
     warn_of_decimals_in(reader)
     if can_pass_over(reader) and reader.batched_output:
-        tf_loaders.check_nulls_of(reader._mdstorm_options())
+        tf_loaders.check_nulls_of(reader._mdstorm_options)
 
     def dataset(*, by_shard: bool) -> Blocks:
         return Blocks(reader, Elements(reader, specs, by_shard))
@@ -113,7 +113,7 @@ def _with_options(dataset: Any, reader: Any) -> Any:
             "its own random order, so some rows would be lost and others repeated: create the "
             'reader with cur_shard="auto", or with the same seed=… in all workers'
         )
-    is_share = can_pass_over(reader) and reader._mdstorm_options().order.is_share
+    is_share = can_pass_over(reader) and reader._mdstorm_options.order.is_share
     return tf_loaders.without_sharding(dataset) if is_share else dataset
 
 

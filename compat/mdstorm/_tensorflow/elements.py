@@ -65,7 +65,7 @@ class Elements:
         """Return the reader's passes over blocks; None if only its items can be read."""
         reader = self.reader
         if self._passes is None and starts_over(reader, has_begun=self._begun):
-            source = reader._mdstorm_options().dataset
+            source = reader._mdstorm_options.dataset
             per_row = max(source.nbytes // max(len(source), 1), 1)
             rows = max(1, min(_BYTES_AT_A_TIME // per_row, _MOST_ROWS))
             self._passes = ReaderPasses(

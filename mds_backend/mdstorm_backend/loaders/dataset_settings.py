@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
 
 from mdstorm_backend.datasets import open_streams
 from mdstorm_backend.datasets.stream import Stream
-from mdstorm_backend.datasets.stream_files import StreamDefaults
+from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.elastic.elastic_order import SETTINGS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -138,28 +138,21 @@ class DatasetSettings(SimpleNamespace):
         return _LEAST_AHEAD if self.batch_size is None else _BATCHES_AHEAD * self.batch_size
 
 
-def find_streams(
-    streams: Sequence[Stream] | None, name: str, config: Mapping[str, Any]
-) -> list[Stream]:
-    """Return the given streams, or a single stream made from `config`.
-
-    Parameters
-    ----------
-    streams : sequence of Stream, optional
-        The streams.
-    name : str
-        Name in `streams_registry` of the single stream's class, if `streams` is not given.
-    config : mapping
-        Arguments of the single stream, including ``remote`` and ``local``.
+def take_streams(arguments: dict[str, Any]) -> list[Stream]:
+    """Return the streams that a dataset's arguments specify, and remove these arguments.
 
     Raises
     ------
     InvalidArgumentError
-        If both or neither of `streams` and ``remote`` or ``local`` are given, or if `streams` is
-        empty.
+        If both or neither of ``streams`` and ``remote`` or ``local`` are given, or if ``streams``
+        is empty.
     ArgumentTypeError
         If an element is not a `Stream`.
     """
+    streams, name = arguments.pop("streams"), arguments.pop("stream_name")
+    config = {each: arguments[each] for each in INHERITED}
+    config |= {each: arguments.pop(each) for each in ("remote", "local")}
+    config |= arguments.pop("stream_config") or {}
     remote, local = config.get("remote"), config.get("local")
     if (streams is None) == (remote is None and local is None):
         raise InvalidArgumentError(

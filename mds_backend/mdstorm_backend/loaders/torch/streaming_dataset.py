@@ -21,7 +21,6 @@ from mdstorm_backend.base.checks import (
 )
 from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.datasets.stream import Stream
-from mdstorm_backend.datasets.stream_files import INHERITED
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.elastic.sampling import as_integer
@@ -29,7 +28,7 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, Stat
 from mdstorm_backend.format import MAX_IMAGE_BYTES
 from mdstorm_backend.loaders import Segment, arguments
 from mdstorm_backend.loaders.agreement import warn_of_samples
-from mdstorm_backend.loaders.dataset_settings import DatasetSettings, find_streams
+from mdstorm_backend.loaders.dataset_settings import DatasetSettings, take_streams
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.sample_iteration import SampleIteration
@@ -231,12 +230,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         found = dict(locals())
         given = {name: found[name] for name in keywords_of(StreamingDataset.__init__)}
         StreamingDataset._mdstorm_check(given)
-        of_stream = {name: given[name] for name in ("remote", "local", *INHERITED)}
-        for name in ("remote", "local", "stream_name", "stream_config"):
-            del given[name]
-        given["streams"] = find_streams(
-            streams, stream_name, {**of_stream, **(stream_config or {})}
-        )
+        given["streams"] = take_streams(given)
         settings = DatasetSettings(**given).checked()
         if predownload is not None and batch_size is not None and predownload < batch_size:
             warn_user(
