@@ -129,7 +129,7 @@ def test_row_function_keeps_rows_without_argument(tmp_path: Path) -> None:
         (lambda frame: frame[::-1], "moved rows: row 0 of its result has the index 9"),
         (
             lambda frame: frame.sort_values("number", ascending=False),
-            r"the same rows in the same order.*A new index \(reset_index, ignore_index=True\) hides",
+            r"the same rows in the same order.*A new index \(reset_index, ignore_index=True\)",
         ),
         (lambda frame: frame.iloc[[0, 0, *range(2, 10)]], "row 1 of its result has the index 0"),
     ],
