@@ -329,7 +329,7 @@ def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> Non
             "Using timestamp_overlap=False is not implemented with shuffle_row_drop_partitions "
             "> 1: n-grams would depend on where a row group is cut"
         )
-    if arguments.shuffle_rows or arguments.is_elastic:
+    if arguments.shuffle_rows or not arguments.kind_of_order.reads_parts:
         raise errors.UnsupportedArgumentError(
             "n-grams consist of consecutive rows: leave out shuffle_rows and order, and shuffle "
             "with shuffle_row_groups, or in the loader"

@@ -106,7 +106,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: batch(m, columns="x"), TypeError, "pass a list, ['x']"),
     (lambda p, m: batch(m, batch_size=0), ValueError, "a positive number of rows, found 0"),
     (lambda p, m: batch(m, format="polars"), ValueError, "use one of ['numpy', 'arrow', 'pandas']"),
-    (lambda p, m: batch(m, order="exact"), TypeError, "must be an ExactOrder, found 'exact'"),
+    (lambda p, m: batch(m, order="exact"), TypeError, "must be an Order, found 'exact'"),
     (lambda p, m: engine.register_encoding("x", int), ValueError, "encode(value) -> bytes"),
     (lambda p, m: engine.StreamingDataset(), ValueError, "either `streams` or `remote`/`local`"),
     (lambda p, m: engine.StreamingDataset(local="/nope"), OSError, "No `remote` provided"),

@@ -30,15 +30,16 @@ from tests.kit.small_datasets import write_numbers
 from mdstorm import make_batch_reader
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.spark import SparkDatasetConverter
-from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend.order import World, order_named, order_names
 
 ROWS = 60
 #: Ranks that divide the rows into whole batches, so that all ranks have as many.
 BATCH = 5
 
 
-def exact(url: str, rank: int, ranks: int) -> Any:
-    order = ExactOrder(5, True, True, rank=rank, world_size=ranks)
+def in_order(name: str, url: str, rank: int, ranks: int) -> Any:
+    order = order_named(name).of_reader(5, True, True, 0).share_of(World(rank, ranks))
     return StreamingDataLoader(StreamingDataset(local=url, order=order), batch_size=BATCH)
 
 
@@ -116,7 +117,10 @@ def pickled(loader: Any) -> Any:
 
 
 KINDS = {
-    "exact": Kind(exact, another_torch, copies=(copy.deepcopy, pickled)),
+    **{
+        name: Kind(partial(in_order, name), another_torch, copies=(copy.deepcopy, pickled))
+        for name in order_names()
+    },
     "elastic": Kind(elastic, another_torch, copies=(copy.deepcopy, pickled)),
     "converter": Kind(converter_torch, copies=(copy.deepcopy, pickled)),
     "DataLoader": Kind(partial(over_reader, DataLoader)),

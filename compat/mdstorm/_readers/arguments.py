@@ -21,7 +21,7 @@ from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend import base
-from mdstorm_backend.order import given_world
+from mdstorm_backend.order import Order, given_world, order_named
 from mdstorm_backend.read import check_decode, check_num_epochs
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.tables import AsOf
@@ -223,9 +223,9 @@ class ReaderArguments:
         return max(min(int(self.results_queue_size or _DEFAULT_RESULTS), self.workers + 2), 1)
 
     @property
-    def is_elastic(self) -> bool:
-        """Whether the order is elastic, as in MosaicML Streaming."""
-        return self.added["order"] == "elastic"
+    def kind_of_order(self) -> type[Order]:
+        """The class of the order in which rows are read."""
+        return order_named(self.added["order"])
 
     @base.cached_property
     def cache(self) -> CacheBase:
@@ -246,8 +246,8 @@ class ReaderArguments:
             )
         if self.shuffle_row_drop_partitions != 1:
             raise no_cache_with("shuffle_row_drop_partitions > 1")
-        if self.is_elastic:
-            raise no_cache_with("order='elastic'")
+        if not self.kind_of_order.reads_parts:
+            raise no_cache_with(f"order={self.added['order']!r}")
         if self.added["on_corrupt"] == "skip":
             raise no_cache_with("on_corrupt='skip'")
         return LocalDiskCache(
@@ -290,7 +290,7 @@ def rows_of_batch(
     *,
     num_epochs: int | None,
     dataset_size: int,
-    is_elastic: bool = False,
+    spans_epochs: bool = True,
     may_add_rows: bool = False,
 ) -> int:
     """Return the number of rows per batch.
@@ -303,8 +303,8 @@ def rows_of_batch(
         Passes over the data; None means infinite.
     dataset_size : int
         Rows per epoch.
-    is_elastic : bool
-        Whether the order is elastic, so that no batch spans epochs.
+    spans_epochs : bool
+        Whether a batch may have rows of several epochs.
     may_add_rows : bool
         Whether a transform may add rows.
 
@@ -321,6 +321,6 @@ def rows_of_batch(
             f"batch_size={batch_size!r} puts all rows into one batch, which never ends with "
             "num_epochs=None: pass a batch_size, or a number of epochs"
         )
-    if is_elastic:
+    if not spans_epochs:
         return max(dataset_size, 1)
     return sys.maxsize if may_add_rows else max(dataset_size * num_epochs, 1)

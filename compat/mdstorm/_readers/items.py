@@ -27,8 +27,8 @@ def cursor_of(
 ) -> ItemCursor:
     """Return a cursor over a reader's items, reading one shard per batch."""
     convert = each_batch(make_items)
-    one_by_one = loaders.plan_of(options.in_world())
-    _ = one_by_one.rows_per_epoch  # raises an error if there are more ranks than rows
+    here = options.in_world()
+    _ = here.first_plan.rows_per_epoch  # raises an error if there are more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
     options = replace(options, batch_size=rows, by_shard=True)
     loader = loaders.Loader(options, splits=not batched, recorder=recorder)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from functools import partial, wraps
+from functools import wraps
 from inspect import Parameter, cleandoc, signature
 from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, get_type_hints
 
@@ -25,10 +25,10 @@ from mdstorm_backend import base
 from mdstorm_backend.base import Argument, declared
 from mdstorm_backend.format import check_decimals, check_float_dtype
 from mdstorm_backend.loaders import arguments
+from mdstorm_backend.order import order_named
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
-_ORDERS = ("exact", "elastic")
 
 
 class AddedKeywords(TypedDict, total=False):
@@ -42,7 +42,7 @@ class AddedKeywords(TypedDict, total=False):
             ``exact`` yields every row once per epoch across all ranks. ``elastic`` yields rows in
             MosaicML Streaming's order, in batches with as many rows as the largest shard.
             """,
-            partial(base.check_one_of, choices=_ORDERS),
+            lambda _, value: order_named(value),
         ),
     ]
     fill_nulls: arguments.FillNulls

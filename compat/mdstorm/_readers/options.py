@@ -35,7 +35,6 @@ from mdstorm.errors import (
 )
 from mdstorm.selectors import select_row_groups
 from mdstorm_backend.datasets import Filters, choose_rows
-from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import (
     Conditions,
@@ -43,7 +42,7 @@ from mdstorm_backend.loaders import (
     ReaderOptions,
     Usage,
 )
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.order import Order, World
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import ImageDecoder, SampleSource, Transform, decoded_names
 
@@ -51,7 +50,7 @@ from mdstorm_backend.read import ImageDecoder, SampleSource, Transform, decoded_
 def reader_options(
     arguments: ReaderArguments,
     source: SampleSource,
-    order: ExactOrder | ElasticOrder,
+    order: Order,
     *,
     batched: bool = True,
     overlap: int = 0,
@@ -65,7 +64,7 @@ def reader_options(
         The user's arguments.
     source : SampleSource
         The dataset.
-    order : ExactOrder or ElasticOrder
+    order : Order
         The order of the dataset's samples.
     batched : bool
         Whether the user's functions take whole batches, as in the batch reader, rather than
@@ -174,9 +173,9 @@ def _check_read(schema: Schema, stored: Schema, names: Iterable[str]) -> None:
 def _cut(
     arguments: ReaderArguments,
     source: SampleSource,
-    order: ExactOrder | ElasticOrder,
+    order: Order,
     overlap: int,
-) -> tuple[SampleSource, ExactOrder | ElasticOrder]:
+) -> tuple[SampleSource, Order]:
     """Return a view of the rows to read, and the order in which to read them.
 
     `_filtered` has already left out some shards of `source`, but no rows.
@@ -186,9 +185,9 @@ def _cut(
             'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
             "rank. Pass cur_shard and shard_count as integers"
         )
-    if overlap and (share := order.contiguous_share()) is not None:
-        source = RankShare(source, share, overlap)
-        order = replace(share, rank=0, world_size=1)
+    if overlap and order.world_size > 1:
+        source = RankShare(source, order.rows(len(source)), order.world, overlap)
+        order = order.share_of(World())
     parts = arguments.shuffle_row_drop_partitions
     if parts != 1:
         source = SplitShards(source, parts, overlap=overlap)

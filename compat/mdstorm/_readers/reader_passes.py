@@ -69,7 +69,7 @@ class ReaderPasses:
                 batch_size,
                 num_epochs=options.num_epochs,
                 dataset_size=len(options.dataset),
-                is_elastic=reader._mdstorm_arguments.is_elastic,
+                spans_epochs=options.order.spans_epochs,
                 may_add_rows=options.transform is not None,
             )
             options = replace(options, batch_size=rows, by_shard=False)

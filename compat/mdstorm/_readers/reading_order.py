@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from functools import cache
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders import Epochs
-from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World, find_world
+from mdstorm_backend.order import DEFAULT_SEED, Order, World, find_world
 
 _logger = logging.getLogger(__name__)
 
 
-def sample_order(
-    arguments: ReaderArguments, *, is_shared: bool = False
-) -> ExactOrder | ElasticOrder:
+def sample_order(arguments: ReaderArguments, *, is_shared: bool = False) -> Order:
     """Return the sample order, choosing a seed if the user passed none.
 
     Parameters
@@ -31,30 +27,13 @@ def sample_order(
     if arguments.shard_seed is not None:
         warn_user("shard_seed was deprecated and will be removed in future versions: use seed")
     seed = seed_of(arguments, is_shared or arguments.is_share)
-    shuffle_shards, shuffle_rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
+    shards, rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
     window = max(int(arguments.shuffling_queue_capacity or 0), 0)
-    world, follows_world = World(), arguments.is_auto
-    if arguments.is_share and not follows_world:
-        world = World(int(arguments.cur_shard or 0), int(arguments.shard_count or 1))
-    if not arguments.is_elastic:
-        return ExactOrder(
-            seed,
-            shuffle_shards,
-            shuffle_rows,
-            window,
-            world.rank,
-            world.size,
-            follows_world=follows_world,
-        ).resolved()
-    return ElasticOrder(
-        batch_size=1,  # replaced by the loader's batch size
-        shuffle=shuffle_shards or shuffle_rows or window > 0,
-        shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
-        shuffle_block_size=window if window > 1 else None,
-        world=world,
-        states_batch_size=False,
-        follows_world=follows_world,
-    )
+    order = arguments.kind_of_order.of_reader(seed, shards, rows, window)
+    if arguments.is_share and not arguments.is_auto:
+        share = World(int(arguments.cur_shard or 0), int(arguments.shard_count or 1))
+        order = order.share_of(share)
+    return order.settled(follows_world=arguments.is_auto)
 
 
 def draws_seed(arguments: ReaderArguments) -> bool:
@@ -67,7 +46,8 @@ def seed_of(arguments: ReaderArguments, is_shared: bool) -> int | None:
     """Return the user's seed, the default seed if the order is shared, or None."""
     given = (arguments.seed, arguments.shard_seed)
     # In Petastorm, and therefore in the exact order, 0 means no seed.
-    seeds = [int(seed) for seed in given if seed or (arguments.is_elastic and seed is not None)]
+    zero_counts = arguments.kind_of_order.zero_is_seed
+    seeds = [int(seed) for seed in given if seed or (zero_counts and seed is not None)]
     if seeds:
         return seeds[0]
     return DEFAULT_SEED if is_shared else None

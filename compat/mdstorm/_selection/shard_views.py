@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm_backend.datasets import Filters, Mask, SampleDataset, fingerprint_of
 from mdstorm_backend.format import Batch, slice_batch
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.order import World
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import Rows, SampleSource, Shard
 
@@ -126,27 +125,22 @@ class RankShare(ShardView):
     ----------
     source : SampleSource
         The source that all ranks share.
-    order : ExactOrder
-        Determines this rank's rows.
+    rows : range
+        This rank's rows.
+    share : World
+        The rank, and the number of ranks.
     overlap : int
         Number of subsequent rows to add, which belong to the next rank.
-
-    Raises
-    ------
-    NoDataAvailableError
-        If there are fewer rows than ranks.
     """
 
-    def __init__(self, source: SampleSource, order: ExactOrder, overlap: int) -> None:
-        bounds, rows = source.bounds, order.rows(len(source))
-        # Keep pieces in stored order for every seed, because loading a state may change the seed.
-        pieces = replace(order, shuffle_shards=False).pieces(bounds, rows, 0)
-        first = np.array([piece.start for piece in pieces], np.int64)
-        owners = np.searchsorted(bounds, first, side="right") - 1
-        starts = first - bounds[owners]
-        stops = starts + np.array([len(piece) for piece in pieces], np.int64)
-        stops = np.minimum(stops + overlap, np.array(source.shard_sizes, np.int64)[owners])
-        identity = f"rank {order.rank} of {order.world_size} with {overlap}".encode()
+    def __init__(self, source: SampleSource, rows: range, share: World, overlap: int) -> None:
+        bounds = source.bounds
+        cuts = np.clip(bounds, rows.start, rows.stop)
+        owners = np.flatnonzero(cuts[1:] > cuts[:-1])
+        starts, ends = bounds[owners], bounds[owners + 1]
+        stops = np.minimum(cuts[owners + 1] + overlap, ends) - starts
+        starts = cuts[owners] - starts
+        identity = f"rank {share.rank} of {share.size} with {overlap}".encode()
         super().__init__(source, owners, starts, stops - starts, identity)
 
 

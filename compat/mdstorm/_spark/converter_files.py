@@ -23,9 +23,8 @@ from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_integer, choose_among, require
 from mdstorm_backend.datasets import Dataset
-from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.order import Order
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import (
     Output,
@@ -259,7 +258,7 @@ class ReadFiles:
         source: SampleSource = in_float_types(dataset, floats) if floats else dataset
         return source
 
-    def options(self, dataset: SampleSource, order: ExactOrder | ElasticOrder) -> ReaderOptions:
+    def options(self, dataset: SampleSource, order: Order) -> ReaderOptions:
         """Return the options for reading an opened dataset."""
         options = reader_options(self.arguments, dataset, order, begins=self.begins)
         slices = not self.arguments.added["transform_whole_shards"]

@@ -98,7 +98,7 @@ def make_loader(
         batch_size,
         num_epochs=arguments.num_epochs,
         dataset_size=dataset_size,
-        is_elastic=arguments.is_elastic,
+        spans_epochs=arguments.kind_of_order.spans_epochs,
         may_add_rows=arguments.transform_spec is not None,
     )
     return StreamingDataLoader(

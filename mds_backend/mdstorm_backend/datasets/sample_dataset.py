@@ -19,7 +19,16 @@ from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format import Schema
-from mdstorm_backend.order import Chunk, ExactOrder, ExactPlan, find_world
+from mdstorm_backend.order import (
+    Batching,
+    Chunk,
+    ExactOrder,
+    Order,
+    Position,
+    StreamShape,
+    check_order,
+    find_world,
+)
 from mdstorm_backend.read import (
     OpenShards,
     SampleSource,
@@ -44,7 +53,7 @@ if TYPE_CHECKING:
 
 class _BatchOptions(TypedDict, total=False):
     columns: Sequence[str] | None
-    order: ExactOrder | None
+    order: Order | None
     num_epochs: int | None
 
 
@@ -308,7 +317,7 @@ class SampleDataset(Described, ABC):
         *,
         format: Literal["numpy", "arrow", "pandas"] = "numpy",
         columns: Sequence[str] | None = None,
-        order: ExactOrder | None = None,
+        order: Order | None = None,
         num_epochs: int | None = 1,
         stack: StackOption = False,
     ) -> Iterator[Any]:
@@ -317,7 +326,8 @@ class SampleDataset(Described, ABC):
         Parameters
         ----------
         batch_size : int
-            Rows per batch. Batches span epochs; only the last one may be shorter.
+            Rows per batch. Only the last one may be shorter, since batches span epochs; in the
+            elastic order, the last one of each epoch.
         format : {"numpy", "arrow", "pandas"}
             Type of a batch. ``"numpy"``: dict of arrays of shape ``(rows, *shape)``; integer and
             boolean columns with nulls are float64 with NaN, strings and ragged arrays have dtype
@@ -325,7 +335,7 @@ class SampleDataset(Described, ABC):
             DataFrame, like NumPy with ``None`` and ``NaT`` for nulls. The caller owns every batch.
         columns : sequence of str, optional
             Columns to read, in that order; all by default.
-        order : ExactOrder, optional
+        order : Order, optional
             Order and share of the rows; by default all in stored order.
         num_epochs : int, optional
             Passes over the data; None for infinitely many.
@@ -338,16 +348,14 @@ class SampleDataset(Described, ABC):
         Raises
         ------
         ArgumentTypeError
-            If there is no such column, or `order` is not an `ExactOrder`.
+            If there is no such column, or `order` is not an `Order`.
         InvalidArgumentError
             If columns cannot be stacked, or another argument is out of range. While iterating, if a
             value does not fit into the matrix.
         NullValueError
             If columns to be stacked hold nulls that are not NaN.
         """
-        is_given, order = order is not None, ExactOrder() if order is None else order
-        if not isinstance(order, ExactOrder):
-            raise ArgumentTypeError(f"order must be an ExactOrder, found {order!r}")
+        is_given, order = order is not None, check_order(ExactOrder() if order is None else order)
         if is_given and order.follows_world is None and order.world_size == 1:
             _warn_of_whole_passes(self.url)
         check_num_epochs(num_epochs)
@@ -370,12 +378,14 @@ class SampleDataset(Described, ABC):
             exact_nulls=format == "arrow",
             outputs=outputs,
         )
-        order = order.resolved()
+        order = order.settled(follows_world=False)
         if order.follows_world:
             order = order.share_of(find_world())
-        plan = ExactPlan(order, self.bounds, batch_size, num_epochs=num_epochs)
-        _ = plan.begin  # raises an error if there are more ranks than rows
-        blocks = reader.blocks(plan.samples())
+        order = order.over([StreamShape(self.shard_sizes)], chosen=self.chosen is not None)
+        batching = Batching(batch_size, num_epochs=num_epochs)
+        first = order.plan(batching, self.bounds, Position(), self.url)
+        _ = first.begin  # raises an error if there are more ranks than rows
+        blocks = (block for plan in first.onward() for block in reader.blocks(plan.samples()))
         return (convert(batch) for block in blocks for batch in block.batches())
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from mdstorm_backend import order
 from mdstorm_backend.base.checks import overrides
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamFiles, check_download
-from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.elastic.sampling import weigh
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.index import ShardInfo
+from mdstorm_backend.order import StreamShape
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -12,9 +12,9 @@ from mdstorm_backend.base.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.directory import NOTES, CacheOptions, default_directory
 from mdstorm_backend.cache.download import check_content, decompressed, try_again
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.elastic import StreamShape, StreamWeight
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
+from mdstorm_backend.order import StreamShape, StreamWeight
 from mdstorm_backend.storage import Location, copy_complete
 
 _WEIGHTS = ("proportion", "repeat", "choose")

@@ -13,14 +13,11 @@ from __future__ import annotations
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.elastic_plan import ElasticPlan
 from mdstorm_backend.elastic.partitions import partition
-from mdstorm_backend.elastic.sampling import StreamShape, StreamWeight
 from mdstorm_backend.elastic.shuffles import shuffle
 
 __all__ = [
     "ElasticOrder",
     "ElasticPlan",
-    "StreamShape",
-    "StreamWeight",
     "partition",
     "shuffle",
 ]

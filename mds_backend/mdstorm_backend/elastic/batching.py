@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.elastic import sampling
-from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.partitions import Cells, Partition
 from mdstorm_backend.elastic.sampling import (
     CHUNK,
@@ -30,6 +29,9 @@ from mdstorm_backend.elastic.sampling import (
 from mdstorm_backend.elastic.shuffles import permutation
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import World, ceil_div
+
+if TYPE_CHECKING:
+    from mdstorm_backend.elastic.elastic_order import ElasticOrder
 
 #: The numbers of an epoch's remaining global batches, and the rank's ids in some of them.
 _Batches: TypeAlias = tuple[range, Callable[[Ids], Ids]]

@@ -9,21 +9,32 @@ world with the same global batches, as long as the global batch size also stays 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.checks import check_flag, check_one_of, suggests_fields
+from mdstorm_backend.base.checks import check_flag, check_one_of, suggests_fields, warn_user
 from mdstorm_backend.elastic import sampling
+from mdstorm_backend.elastic.elastic_plan import ElasticPlan
 from mdstorm_backend.elastic.epoch_cache import EpochCache
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
-from mdstorm_backend.elastic.sampling import Ids, ShardSample, StreamShape, StreamWeight
+from mdstorm_backend.elastic.sampling import Ids, ShardSample
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
-from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.order import DEFAULT_SEED, Position, World
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.order import (
+    DEFAULT_SEED,
+    Batching,
+    Order,
+    Position,
+    StreamShape,
+    StreamWeight,
+    World,
+)
+from mdstorm_backend.order.state_values import number
 
 #: Names of the batching methods.
 BATCHING_METHODS = ("random", "stratified", "per_stream", "device_per_stream")
@@ -47,7 +58,7 @@ _CHOICES = {
 
 @suggests_fields
 @dataclass(frozen=True)
-class ElasticOrder:
+class ElasticOrder(Order):
     """The settings of the order, and which part of its samples this process reads.
 
     Attributes
@@ -126,18 +137,16 @@ class ElasticOrder:
     replication: int | None = None
     # The fields below are not settings: they describe this process and its data.
     _: KW_ONLY
-    world: World = field(default_factory=World)
+    world: World = World()  # noqa: RUF009  # frozen
     streams: tuple[StreamShape, ...] = field(default=(), repr=False)
     states_batch_size: bool = True
     follows_world: bool | None = None
     cache: EpochCache[list[Ids]] = field(default_factory=EpochCache, repr=False, compare=False)
 
-    #: Name of the order in states and messages.
-    name: ClassVar[str] = "elastic"
-    #: The epoch number in states that were saved before the first epoch, as in MosaicML Streaming.
-    before_first_epoch: ClassVar[int] = -1
-    #: Whether a state must match all reader settings even between epochs.
-    is_strict: ClassVar[bool] = False
+    name = "elastic"
+    spans_epochs = False
+    late_settings = ("num_canonical_nodes", "shuffle_block_size", "shuffle_seed")
+    reads_foreign = True
 
     def __post_init__(self) -> None:
         check_flag("shuffle", self.shuffle)
@@ -157,6 +166,38 @@ class ElasticOrder:
             check_one_of(name, getattr(self, name), choices)
         if self.shuffle and self.shuffle_block_size is not None:
             block_range(self.shuffle_algo, self.shuffle_block_size)
+
+    @classmethod
+    def of_reader(cls, seed: int | None, shards: bool, rows: bool, window: int) -> ElasticOrder:
+        """Return the order for a reader's arguments; the loader determines the batch size."""
+        seed = secrets.randbits(32) | 1 if seed is None else seed
+        order = cls(1, shards or rows, shuffle_seed=seed, states_batch_size=False)
+        return order.with_window(window) if window else order
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any], world: World, batch_size: int) -> ElasticOrder:
+        """Return the order in which a state was taken, for a rank of `world`."""
+        seed, nodes = number(state, "shuffle_seed"), state.get("initial_physical_nodes")
+        nodes = nodes or world.size
+        world = replace(world, local_size=1 if world.size % nodes else world.size // nodes)
+        settings = dict(state["mdstorm"]["settings"])
+        settings.pop("weights", None)  # a hash of what the streams have
+        return cls(batch_size, shuffle_seed=seed, **settings, world=world)
+
+    def plan(self, batching: Batching, bounds: Ids, start: Position, url: str) -> ElasticPlan:
+        """Return a plan up to the end of an epoch; it numbers samples in any case."""
+        return ElasticPlan(self, url, batching=batching, start=start)
+
+    def over(self, shapes: Sequence[StreamShape], *, chosen: bool) -> ElasticOrder:
+        """Return the order for these streams, unless it has its own; chosen rows are in none."""
+        is_divided = self.batching_method != "random" or self.epoch_size is not None
+        if chosen and (is_divided or any(shape.weighting for shape in shapes)):
+            raise InvalidArgumentError(
+                "rows= and where= choose the rows of an epoch from all streams together, so they "
+                "cannot be combined with proportion, repeat or choose of a stream, with "
+                "batching_method or with epoch_size: repeat numbers in rows= instead"
+            )
+        return self if self.streams else replace(self, streams=tuple(shapes))
 
     def resolved(self, num_nodes: int) -> ElasticOrder:
         """Return the same order with defaults filled in for canonical nodes and block size.
@@ -199,11 +240,6 @@ class ElasticOrder:
             first_id += stream.num_samples
 
     @property
-    def world_size(self) -> int:
-        """Number of ranks."""
-        return self.world.size
-
-    @property
     def uses_seed(self) -> bool:
         """Whether the seed affects the order of samples, or which samples an epoch has."""
         is_part = self.epoch_size is not None or any(one.weighting for one in self.streams)
@@ -226,54 +262,61 @@ class ElasticOrder:
                 "StreamingDataset, the same as to the loader"
             )
 
-    def rows_of_rank(self, num_rows: int) -> int | None:
-        """Return None: the number of rows is unknown, because ranks may repeat samples."""
-        return None
-
     def state_keys(self, position: Position) -> dict[str, Any]:
         """Return the state entries that MosaicML Streaming defines."""
         nodes = self.world.replicated(self.replication).num_nodes
         canonical = position.num_canonical_nodes or self.canonical_nodes_for(nodes)
+        is_unbegun = position.epoch == 0 and position.first_epoch is None
         return {
+            "epoch": -1 if is_unbegun else position.epoch,
             "num_canonical_nodes": canonical,
             "shuffle_seed": self.shuffle_seed if position.seed is None else position.seed,
             "initial_physical_nodes": position.initial_physical_nodes or nodes,
         }
 
+    def recorded(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return no arguments, as MosaicML Streaming's states have none."""
+        return {}
+
+    def compared_between_epochs(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the data and the chosen rows: settings may change between epochs."""
+        return {name: values[name] for name in ("dataset", "rows")}
+
+    def check_seed(self, seed: object, rank: int) -> None:
+        """Warn if another rank took a state with another seed, as MosaicML Streaming loads it."""
+        try:
+            super().check_seed(seed, rank)
+        except StateMismatchError as error:
+            warn_user(str(error))
+
     def settings(self) -> dict[str, Any]:
         """Return the settings that MosaicML Streaming's state entries do not cover."""
-        counts = [weight.choose for weight in self.weights]
         names = [name for name in SETTINGS if name not in _NOT_IN_SETTINGS]
-        return {
-            **{name: getattr(self, name) for name in names},
-            "weights": hashlib.sha256(repr(counts).encode()).hexdigest()[:8],
-        }
+        return {**{name: getattr(self, name) for name in names}, "weights": self._hash_of_weights}
+
+    @cached_property
+    def _hash_of_weights(self) -> str:
+        counts = [weight.choose for weight in self.weights]
+        return hashlib.sha256(repr(counts).encode()).hexdigest()[:8]
 
     @cached_property
     def num_ranks(self) -> int:
         """Number of ranks that read different samples."""
         return self.world.replicated(self.replication).size
 
-    @property
-    def is_share(self) -> bool:
-        """Whether other processes are known to read different rows."""
-        return self.follows_world or self.world_size > 1
-
     def share_of(self, world: World) -> ElasticOrder:
         """Return the same order for the rank and size of `world`."""
         return replace(self, world=world, follows_world=False)
-
-    def contiguous_share(self) -> None:
-        """Return None: a rank's samples are not a contiguous range of rows."""
-
-    def padded(self, batch_size: int) -> ElasticOrder:
-        """Return the order unchanged, since it already repeats samples to fill batches."""
-        return self
 
     def with_window(self, window: int) -> ElasticOrder:
         """Return the order, shuffled in blocks of `window` samples; 1 means the default size."""
         block_size = window if window > 1 else None
         return replace(self, shuffle=True, shuffle_block_size=block_size)
+
+    def shown_from(self, position: Position) -> dict[str, Any]:
+        """Return the seed, canonical nodes and block size from `position` onward."""
+        order = self.resumed(position)
+        return {name: getattr(order, name) for name in self.late_settings}
 
     def resumed(self, position: Position) -> ElasticOrder:
         """Return the order with the seed and canonical nodes of `position`, and defaults set.

@@ -6,20 +6,22 @@ next epoch's ids are computed in a thread while the current epoch is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count, repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.elastic.batching import rank_work, samples_of_ranks
-from mdstorm_backend.elastic.elastic_order import ElasticOrder
 from mdstorm_backend.elastic.sampling import Ids
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import Chunk, Plan, Position, Samples, ceil_div
+
+if TYPE_CHECKING:
+    from mdstorm_backend.elastic.elastic_order import ElasticOrder
 
 #: With this many samples or more, computing an epoch's ids takes longer than reading a few batches.
 MANY_SAMPLES = 1 << 17
@@ -37,14 +39,11 @@ class ElasticPlan(Plan):
     ----------
     order : ElasticOrder
         The order, with this process's world and at least one stream.
-    batch_size : int
-        Samples per batch on each rank.
     url : str
         URL of the dataset, for messages.
     """
 
     order: ElasticOrder
-    batch_size: int
     url: str = ""
 
     @property
@@ -54,7 +53,7 @@ class ElasticPlan(Plan):
 
     @property
     def _batch_size_of_order(self) -> int:
-        return self.order.batch_size if self.order.states_batch_size else self.batch_size
+        return self.order.batch_size if self.order.states_batch_size else self.batching.size
 
     @property
     def _dealt(self) -> list[Ids]:
@@ -68,7 +67,7 @@ class ElasticPlan(Plan):
         position = self.start
         # At the end of an epoch nothing is left, even if this world would pad the epoch further.
         if position.consumed and position.is_end:
-            return [np.empty(0, np.int64)] * self.num_parts
+            return [np.empty(0, np.int64)] * self.batching.num_parts
         arguments = self._deal_arguments(position)
         try:
             return self.order.cache.get(arguments, partial(_deal, *arguments))
@@ -110,7 +109,7 @@ class ElasticPlan(Plan):
     def _deal_arguments(self, position: Position) -> tuple[Any, ...]:
         order = replace(self.order.resumed(position), batch_size=self._batch_size_of_order)
         nodes = position.initial_physical_nodes
-        return order, position.epoch, position.consumed, nodes, self.num_parts
+        return order, position.epoch, position.consumed, nodes, self.batching.num_parts
 
     @cached_property
     def begin(self) -> Position:
@@ -125,30 +124,34 @@ class ElasticPlan(Plan):
         Within an epoch, the position has a `reason` if the number of batches does not determine
         which samples they contain.
         """
-        begin, size = self.begin, self._batch_size_of_order
+        begin, size, parts = self.begin, self._batch_size_of_order, self.batching.num_parts
         if not offset:
             return begin
         consumed = begin.consumed + self._num_read(offset) * self.order.num_ranks
         reason, is_within = "", consumed < (begin.end or 0)
-        if self.num_parts > 1 and size != self.batch_size and is_within:
+        if parts > 1 and size != self.batching.size and is_within:
             reason = (
-                f"the dataset has batch_size={size}, its loader batch_size={self.batch_size}, and "
-                f"each of {self.num_parts} workers makes batches of different samples, so the "
-                "number of batches does not determine which samples were read. Pass the same "
-                "batch_size to both, or read with num_workers=0"
+                f"the dataset has batch_size={size}, its loader batch_size={self.batching.size}, "
+                f"and each of {parts} workers makes batches of different samples, so the number of "
+                "batches does not determine which samples were read. Pass the same batch_size to "
+                "both, or read with num_workers=0"
             )
         is_over = self.following() is None and offset >= self.num_batches()
-        end = consumed if is_over and self.num_epochs is not None else begin.end
+        end = consumed if is_over and self.batching.num_epochs is not None else begin.end
         return begin.advanced(begin.epoch, consumed, end=end, reason=reason)
 
     def end(self) -> Position:
         """Return the position after the last batch, marked as the epoch's end in a finite pass."""
         position = self.position(self.num_batches())
-        return position if self.num_epochs is None else position.ended()
+        return position if self.batching.num_epochs is None else position.ended()
+
+    def resumed(self, ours: Mapping[str, Any]) -> Position:
+        """Return the start: as in MosaicML Streaming, a pass may resume with other settings."""
+        return self.start
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
         """Return a worker's position after a batch, counting only samples of the worker's part."""
-        taken = _taken(offset, self._lists)[part] * self.batch_size
+        taken = _taken(offset, self._lists)[part] * self.batching.size
         return replace(self.begin, skip=min(taken, self._counts[part])), part
 
     @cached_property
@@ -162,7 +165,8 @@ class ElasticPlan(Plan):
         return list(map(self._num_batches_of, self._counts))
 
     def _num_batches_of(self, samples: int) -> int:
-        return samples // self.batch_size if self.drop_last else ceil_div(samples, self.batch_size)
+        size = self.batching.size
+        return samples // size if self.batching.drop_last else ceil_div(samples, size)
 
     def offset_after_epoch(self, epoch: int) -> int:
         """Return an offset past the last batch, since all batches in a plan belong to one epoch."""
@@ -171,7 +175,7 @@ class ElasticPlan(Plan):
     def _num_read(self, offset: int) -> int:
         """Return how many samples this rank has read after `offset` batches."""
         pairs = zip(_taken(offset, self._lists), self._counts, strict=True)
-        return sum(min(taken * self.batch_size, count) for taken, count in pairs)
+        return sum(min(taken * self.batching.size, count) for taken, count in pairs)
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples."""
@@ -185,15 +189,15 @@ class ElasticPlan(Plan):
         """
         if part is None:
             return self._of_all_parts()
-        ids, size, skipped = self._dealt[part], self.batch_size, self.begin.skip
+        ids, size, skipped = self._dealt[part], self.batching.size, self.begin.skip
         full, rest = divmod(len(ids) - skipped, size)
-        last = [rest] if rest and not self.drop_last else []
+        last = [rest] if rest and not self.batching.drop_last else []
         sizes = chain(repeat(size, full), last)
         return Samples(self._halves(ids[skipped:]), sizes, self._offsets(part, skipped // size))
 
     def _of_all_parts(self) -> Samples:
         found: dict[int, Ids] = {}
-        size = self.batch_size
+        size = self.batching.size
         for part, ids in enumerate(self._dealt):
             for number, offset in enumerate(self._offsets(part, 0)):
                 found[offset] = ids[number * size : (number + 1) * size]
@@ -232,9 +236,9 @@ class ElasticPlan(Plan):
 
         None if the number of epochs is infinite.
         """
-        if self.num_epochs is None:
+        if (num_epochs := self.batching.num_epochs) is None:
             return None
-        return self.num_epochs * self._num_batches_of(self.rows_per_epoch)
+        return num_epochs * self._num_batches_of(self.rows_per_epoch)
 
     @property
     def rows_per_epoch(self) -> int:
@@ -243,7 +247,7 @@ class ElasticPlan(Plan):
 
     def following(self) -> ElasticPlan | None:
         """Return the plan of the next epoch of the pass; None after the last one."""
-        last = self.start.last_epoch(self.num_epochs)
+        last = self.start.last_epoch(self.batching.num_epochs)
         if last is not None and self.start.epoch >= last:
             return None
         return replace(self, start=self.start.advanced(self.start.epoch + 1))

@@ -99,7 +99,7 @@ def _with_share(
         shared = shared.in_order(shared.order.share_of(given_world((mesh, names))))
     padded = shared.order.padded(batch_size)
     if (
-        padded is not shared.order
+        padded.padded_to
         and not knows_share
         and arguments["even_batches"]
         and not loader.drop_last
@@ -360,15 +360,15 @@ class PreparedBatches(data.IterableDataset[Any]):
     def _padding(self) -> _Padding | None:
         """Return the padding of this rank's last batch, or None if the pass has no padding."""
         segment = self.loader._mdstorm.of(self.loader).segment
-        order: Any = segment.options.order
-        if not getattr(order, "padded_to", 0):
+        order = segment.options.order
+        if not order.padded_to:
             return None
         size, left = order.padded_to, segment.plan.num_samples - segment.position.consumed
         self.remainder = left % (size * order.world_size)
         rest = self.remainder or size * order.world_size
         # Batches are padded to full size, as Accelerate does. A single rank needs no padding.
         wanted = rest if order.world_size == 1 else size
-        rows = min(max(rest - order.rank * size, 0), size)
+        rows = min(max(rest - order.world.rank * size, 0), size)
         return _Padding(segment.plan.num_batches(), rows, wanted)
 
     def _finished(self, batch: Any) -> Any:

@@ -25,7 +25,7 @@ from mdstorm_backend.loaders.reader_options import (
     describe_data,
     in_order,
 )
-from mdstorm_backend.loaders.segment import Segment, plan_of
+from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.trace import Trace, trace_of_state
 
 __all__ = [
@@ -54,6 +54,5 @@ __all__ = [
     "describe_data",
     "in_order",
     "null_error",
-    "plan_of",
     "trace_of_state",
 ]

@@ -359,9 +359,8 @@ def _offered(segment: Segment, before: Usage | None) -> tuple[dict[str, Any], li
         "batches of the previous pass": before.batches if before is not None and is_even else None,
         "NumPy version": np.__version__,
     }
-    # A share that is a single range of rows depends neither on the seed nor on the epoch.
-    is_fixed = order.contiguous_share() is not None
-    return values, ["samples consumed", *([] if is_fixed else ["seed", "epoch number"])]
+    decisive = [] if order.has_fixed_share else ["seed", "epoch number"]
+    return values, ["samples consumed", *decisive]
 
 
 def _check_server(store: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +13,7 @@ from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.elastic.elastic_order import SETTINGS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.order import ExactOrder, given_world
+from mdstorm_backend.order import Order, check_order, given_world
 from mdstorm_backend.read import check_decode
 from mdstorm_backend.storage import check_no_secrets
 
@@ -59,7 +59,7 @@ class DatasetSettings(SimpleNamespace):
         """The defaults that the streams take from the dataset."""
         return StreamDefaults(**self.fields_of(StreamDefaults))
 
-    def new_order(self) -> ExactOrder | ElasticOrder:
+    def new_order(self) -> Order:
         """Return the reading order, with a fixed seed and the share of the rows to read.
 
         Unless the order or `world` specifies a share, the share follows the world. Only
@@ -74,8 +74,8 @@ class DatasetSettings(SimpleNamespace):
             If `order` has the wrong type.
         """
         order = self.elastic_order() if self.order is None else self._given_order(self.order)
-        if self.rows is not None or self.where is not None:
-            self._check_epochs_are_whole(order)
+        shapes = [each._mdstorm.shape() for each in self.streams]
+        order.over(shapes, chosen=self.rows is not None or self.where is not None)
         if self.world is None:
             return order
         if order.world_size > 1:
@@ -85,21 +85,6 @@ class DatasetSettings(SimpleNamespace):
             )
         return order.share_of(given_world(self.world))
 
-    def _check_epochs_are_whole(self, order: ExactOrder | ElasticOrder) -> None:
-        """Raise InvalidArgumentError if an epoch does not consist of all rows in one order.
-
-        Rows are chosen of all streams together.
-        """
-        is_other = isinstance(order, ElasticOrder) and (
-            order.batching_method != "random" or order.epoch_size is not None
-        )
-        if is_other or any(each._mdstorm.shape().weighting for each in self.streams):
-            raise InvalidArgumentError(
-                "rows= and where= choose the rows of an epoch from all streams together, so they "
-                "cannot be combined with proportion, repeat or choose of a stream, with "
-                "batching_method or with epoch_size: repeat numbers in rows= instead"
-            )
-
     def elastic_order(self) -> ElasticOrder:
         """Return an elastic order with these settings, whose share follows the world."""
         settings = {name: getattr(self, name) for name in _ORDER_SETTINGS}
@@ -108,27 +93,14 @@ class DatasetSettings(SimpleNamespace):
             self.batch_size or 1, **settings, states_batch_size=is_stated, follows_world=True
         )
 
-    def _given_order(self, order: object) -> ExactOrder | ElasticOrder:
+    def _given_order(self, order: object) -> Order:
         if given := [n for n, value in _ORDER_SETTINGS.items() if getattr(self, n) != value]:
             raise InvalidArgumentError(
                 f"with order=…, {', '.join(given)} would have no effect: pass either order=… or "
                 "these arguments"
             )
-        if not isinstance(order, (ExactOrder, ElasticOrder)):
-            raise ArgumentTypeError(
-                f"order must be an ExactOrder or an ElasticOrder, found {order!r}: for example "
-                "order=ExactOrder(shuffle_rows=True)"
-            )
-        if order.follows_world is None:
-            order = replace(order, follows_world=order.world_size == 1)
-        if isinstance(order, ElasticOrder):
-            return order
-        if weighted := [each for each in self.streams if each._mdstorm.shape().weighting]:
-            raise InvalidArgumentError(
-                f"{weighted[0]!r} has a weight, but the exact order reads every sample once: "
-                "omit proportion, repeat and choose, or read in the elastic order"
-            )
-        return order.resolved()
+        order = check_order(order)
+        return order.settled(follows_world=order.world_size == 1)
 
     @property
     def least_ahead(self) -> int:

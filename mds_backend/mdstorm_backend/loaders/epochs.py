@@ -31,9 +31,9 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.consumer import Consumer, Usage
 from mdstorm_backend.loaders.epoch_record import EpochRecord
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.segment import plan_of
+from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.shared_record import SharedRecord
-from mdstorm_backend.loaders.state import read_state, skipped, write_state
+from mdstorm_backend.loaders.state import read_state, write_state
 from mdstorm_backend.order import Position, World
 
 _logger = logging.getLogger(__name__)
@@ -235,11 +235,10 @@ class Epochs:
             If too few rows remain for this world.
         """
         here = options.in_world()
-        position = read_state(state, here, splits=splits)
-        position = skipped(position, skip_batches, here)
+        position = _skipped(read_state(state, here, splits=splits), skip_batches, here)
         # Of a plan whose numbers of batches are not known, ranks warn when they begin a pass.
-        uneven = plan_of(here, position).unequal_because
-        if uneven and not plan_of(here).unequal_because:
+        uneven = here.plan(position).unequal_because
+        if uneven and not here.first_plan.unequal_because:
             warn_user(
                 f"ranks that resume {here.dataset.url} here have different numbers of batches, by "
                 f"one batch in an epoch, because {uneven}. len() is the largest number, and ranks "
@@ -264,6 +263,27 @@ class Epochs:
         following = position.beginning_of(next_epoch)
         self._record.update(lambda record: record.load(position, following, (worker,)))
         self._record_pass()
+
+
+def _skipped(position: Position, batches: int, options: ReaderOptions) -> Position:
+    """Return where a pass resumes once each rank has skipped `batches` batches.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the number is not an integer of at least 0, or the pass has fewer batches left.
+    StateMismatchError
+        If only reading shows where batches end.
+    """
+    if not is_integer(batches) or batches < 0:
+        raise InvalidArgumentError(
+            f"skip_batches must be an integer of at least 0, found {batches!r}"
+        )
+    if not batches:
+        return position
+    segment, count = Segment(options, position).seek(batches, f"skip_batches={batches}")
+    reached = segment.plan.position(segment.plan.offset_after(count) or 0)
+    return read_state(write_state(options, reached), options)
 
 
 def _warn_of_rows_left(latest: Usage, usage: Usage) -> None:

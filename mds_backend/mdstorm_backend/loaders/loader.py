@@ -21,10 +21,10 @@ from mdstorm_backend.loaders.consumer import CONSUMER, Consumer
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.segment import Segment, plan_of
+from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import read_state
 from mdstorm_backend.loaders.trace import Trace
-from mdstorm_backend.order import Plan, Position
+from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
 
 #: Used in place of a batch to advance the pass without yielding anything.
@@ -126,7 +126,7 @@ class Loader:
             If the number is not known.
         """
         here = self.options.in_world() if self._latest is None else self._latest.here
-        plan = plan_of(here)
+        plan = here.first_plan
         if here.num_epochs is None:
             raise TypeError(
                 "with num_epochs=None the loader never ends, so there is no number of batches: "
@@ -147,11 +147,10 @@ class Loader:
             return 0
         if self.options.num_epochs is None:  # the pass is endless
             return None
-        plan: Plan | None = plan_of(self.options.in_world(), start)
-        while plan is not None:
+        for plan in self.options.in_world().plan(start).onward():
             if (batches := plan.num_batches()) is None:
                 return None
-            found, plan = found + batches, plan.following()
+            found += batches
         return found
 
     def begin(self, consumer: Consumer) -> Pass:

@@ -12,12 +12,20 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.checks import make_integers_plain
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.elastic import ElasticOrder, StreamShape
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.consumer import Usage
 from mdstorm_backend.loaders.nulls import NullPolicy
-from mdstorm_backend.order import ExactOrder, Position, World, find_world
+from mdstorm_backend.order import (
+    Batching,
+    Order,
+    Plan,
+    Position,
+    StreamShape,
+    World,
+    find_world,
+)
+from mdstorm_backend.order.plan import Cut
 from mdstorm_backend.read import (
     ImageDecoder,
     OnCorrupt,
@@ -74,10 +82,10 @@ class ReaderOptions:
     ----------
     dataset : SampleSource
         The dataset to read.
-    order : ExactOrder or ElasticOrder
+    order : Order
         The order, with a fixed seed. Its share of the rows may follow the world, and is then
-        determined when a pass begins: see `in_world`. An elastic order without streams reads the
-        dataset as a single stream.
+        determined when a pass begins: see `in_world`. An order that needs streams and has none
+        reads the dataset as a single one.
     batch_size : int
         Number of rows in a batch.
     drop_last : bool
@@ -126,7 +134,7 @@ class ReaderOptions:
     """
 
     dataset: SampleSource
-    order: ExactOrder | ElasticOrder
+    order: Order
     batch_size: int = 1
     drop_last: bool = False
     num_workers: int = 0
@@ -156,10 +164,9 @@ class ReaderOptions:
         columns = None if self.columns is None else tuple(self.columns)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "null_masks", tuple(self.null_masks or ()))
-        order = self.order
-        if isinstance(order, ElasticOrder) and not order.streams:
-            order = replace(order, streams=(StreamShape(self.dataset.shard_sizes),))
-            object.__setattr__(self, "order", order)
+        dataset, is_chosen = self.dataset, self.dataset.chosen is not None
+        order = self.order.over([StreamShape(dataset.shard_sizes)], chosen=is_chosen)
+        object.__setattr__(self, "order", order)
 
     @property
     def drops_rows(self) -> bool:
@@ -169,9 +176,20 @@ class ReaderOptions:
         return self.keep is not None or not getattr(self.transform, "keeps_rows", False)
 
     @property
-    def numbers_samples(self) -> bool:
-        """Whether samples are numbered across ranks; otherwise positions count one rank's rows."""
-        return isinstance(self.order, ElasticOrder) or not (self.by_shard or self.drops_rows)
+    def batching(self) -> Batching:
+        """How the rank's samples are cut into batches."""
+        cut: Cut = "as stored" if self.by_shard else "numbered"
+        if self.drops_rows:
+            # Ranks can have equal numbers of batches if only the transform's function drops rows,
+            # rather than a filter or predicate.
+            cut = "as returned" if self.by_shard or self.leaves_out_rows else "as stored"
+        parts = max(self.num_workers, 1)
+        return Batching(self.batch_size, cut, self.by_shard, self.drop_last, self.num_epochs, parts)
+
+    def plan(self, start: Position) -> Plan:
+        """Return this rank's plan from a position onward; its share of the rows must be known."""
+        assert not self.order.follows_world, "in_world() has not been called"
+        return self.order.plan(self.batching, self.dataset.bounds, start, self.dataset.url)
 
     @property
     def leaves_out_rows(self) -> bool:
@@ -199,6 +217,22 @@ class ReaderOptions:
         if not self.order.follows_world:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
+
+    @cached_property
+    def first_plan(self) -> Plan:
+        """The rank's plan for a first pass that begins now."""
+        return self.plan(Position())
+
+    def compared(self) -> dict[str, Any]:
+        """Return the JSON values that must be equal when a state is taken and when it loads."""
+        return {
+            "dataset": self.dataset.fingerprint,
+            "settings": self.order.settings(),
+            **vars(self.conditions),
+            **self.order.recorded(
+                {"columns": list(self.schema.names), "num_epochs": self.num_epochs}
+            ),
+        }
 
     @cached_property
     def schema(self) -> Schema:
@@ -303,7 +337,7 @@ class ReaderOptions:
 
 def in_order(
     found: Description,
-    order: ExactOrder | ElasticOrder,
+    order: Order,
     num_rows: int | None = None,
     further: Iterable[tuple[str, str]] = (),
     is_output: Callable[[str], bool] = lambda name: True,
@@ -314,7 +348,7 @@ def in_order(
     ----------
     found : Description
         Description of the dataset.
-    order : ExactOrder or ElasticOrder
+    order : Order
         The order, and the share of this rank.
     num_rows : int, optional
         Number of rows in an epoch over all ranks, if known.
@@ -338,7 +372,7 @@ def describe_data(source: object, *, full: bool) -> Description:
     return Description([repr(getattr(source, "url", source))])
 
 
-def _share(order: ExactOrder | ElasticOrder, num_rows: int | None) -> str:
+def _share(order: Order, num_rows: int | None) -> str:
     """Return this rank's share as a string; empty if it reads all rows."""
     if order.follows_world:
         try:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.elastic import ElasticOrder, ElasticPlan
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.order import ExactPlan, Plan, Position, RowPlan
+from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read import Block
 from mdstorm_backend.read.refill import Refill
 from mdstorm_backend.read.shard import warn_no_data
@@ -24,42 +22,6 @@ from mdstorm_backend.read.shard import warn_no_data
 #: Approximate maximum number of epochs in a block, so that the first batch of an endless pass over
 #: a few rows does not have to wait for thousands of epochs.
 _EPOCHS_PER_BLOCK = 16
-
-
-def plan_of(
-    options: ReaderOptions,
-    start: Position = Position(),  # noqa: B008  # frozen
-) -> Plan:
-    """Return this rank's plan, starting at a position.
-
-    Parameters
-    ----------
-    options : ReaderOptions
-        The data to read; its share of the rows must be known.
-    start : Position, optional
-        Where reading begins or resumes. Its seed takes precedence over the order's.
-    """
-    dataset, order = options.dataset, options.order
-    assert not order.follows_world, "in_world() has not been called"
-    size = options.batch_size
-    of_pass: dict[str, Any] = {
-        "drop_last": options.drop_last,
-        "num_epochs": options.num_epochs,
-        "num_parts": max(options.num_workers, 1),
-        "start": start,
-    }
-    if isinstance(order, ElasticOrder):
-        return ElasticPlan(order, size, url=dataset.url, **of_pass)
-    if start.seed is not None:
-        order = replace(order, seed=start.seed)
-    if options.by_shard:
-        return RowPlan(order, dataset.bounds, None, counts_stored=not options.drops_rows, **of_pass)
-    if not options.drops_rows:
-        return ExactPlan(order, dataset.bounds, size, **of_pass)
-    # Ranks can have the same number of batches if only the transform's function drops rows, rather
-    # than a filter or predicate.
-    is_even = order.world_size > 1 and not options.leaves_out_rows
-    return RowPlan(order, dataset.bounds, size, counts_stored=is_even, **of_pass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +45,7 @@ class Segment:
     @cached_property
     def plan(self) -> Plan:
         """The batches of the segment."""
-        return plan_of(self.options, self.start)
+        return self.options.plan(self.start)
 
     @property
     def position(self) -> Position:
@@ -102,8 +64,8 @@ class Segment:
     @property
     def _refill(self) -> Refill | None:
         """The stage that cuts batches from a transform's rows, if the plan does not number them."""
-        options, plan = self.options, self.plan
-        if options.transform is None or not isinstance(plan, RowPlan):
+        options, plan = self.options, self.plan.row_plan
+        if options.transform is None or plan is None:
             return None
         return Refill(plan, options.dataset, options.slices, options.keep)
 

@@ -10,17 +10,16 @@ and a worker process of a plain ``DataLoader`` reads its own state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from types import NoneType
 from typing import Any
 
-from mdstorm_backend.base.checks import is_integer, warn_user
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.base.checks import is_integer
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.segment import Segment, plan_of
-from mdstorm_backend.order import DEFAULT_SEED, ROWS_UNKNOWN, Plan, Position
-from mdstorm_backend.order.lanes import Lanes
+from mdstorm_backend.order import Position
+from mdstorm_backend.order.state_values import damaged, flag, lanes_of, number
 
 #: Version of newly written states. Older versions counted or shuffled samples differently, so
 #: loading their states raises StateMismatchError.
@@ -31,9 +30,6 @@ _ANY_TRANSFORM = "_DecodedFirst"
 #: Maximum number of canonical nodes in a state; a damaged state with more could exhaust memory,
 #: because each node gets at least one sample.
 _MOST_NODES = 1_000_000
-#: Maximum number of world changes within a state's epoch; a damaged state with more could exceed
-#: the recursion limit, because each change is a level of recursion in `EpochLanes`.
-_MOST_LANES = 256
 #: Maximum nesting depth of the mappings and lists in a state; a deeper state is damaged.
 _MOST_LEVELS = 32
 
@@ -56,7 +52,6 @@ def write_state(options: ReaderOptions, position: Position) -> dict[str, Any]:
     if position.reason:
         raise StateMismatchError(position.reason)
     order = options.order
-    is_unbegun = position.epoch == 0 and position.first_epoch is None
     ours: dict[str, Any] = {
         "version": VERSION,
         "order": order.name,
@@ -65,31 +60,17 @@ def write_state(options: ReaderOptions, position: Position) -> dict[str, Any]:
         "finished": options.is_last_epoch(position) and position.is_end,
         "epoch_end": position.end,
         "lanes": [list(lanes) for lanes in position.lanes],
-        **_compared(options),
+        **options.compared(),
+        **options.first_plan.state_keys(position),
     }
-    if not options.numbers_samples:
-        ours |= {"rank": order.world.rank, "row": position.row, "batch_size": options.batch_size}
     if position.skip:
         ours["skip"] = position.skip
     return {
-        "epoch": order.before_first_epoch if is_unbegun else position.epoch,
+        "epoch": position.epoch,
         "sample_in_epoch": position.consumed,
         **order.state_keys(position),
         "mdstorm": ours,
     }
-
-
-def _compared(options: ReaderOptions) -> dict[str, Any]:
-    """Return the values that must be equal when a state is taken and when it is loaded."""
-    found: dict[str, Any] = {
-        "dataset": options.dataset.fingerprint,
-        "settings": options.order.settings(),
-        **vars(options.conditions),
-    }
-    if options.order.is_strict:
-        found["columns"] = list(options.schema.names)
-        found["num_epochs"] = options.num_epochs
-    return found
 
 
 def read_state(
@@ -163,63 +144,13 @@ def read_state(
             f"the state was taken after {skip} items of a batch on each of {size} ranks, but "
             f"there are {options.order.world_size} ranks here: load it on {size} ranks"
         )
-    if options.order.is_strict:
-        position = _checked_position(position, ours, options)
-    return position
-
-
-def skipped(position: Position, batches: int, options: ReaderOptions) -> Position:
-    """Return where a state resumes that is taken `batches` batches of each rank after `position`.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the number is not an integer of at least 0, or the pass has fewer batches left.
-    StateMismatchError
-        If only reading shows where batches end.
-    """
-    if not is_integer(batches) or batches < 0:
-        raise InvalidArgumentError(
-            f"skip_batches must be an integer of at least 0, found {batches!r}"
-        )
-    if not batches:
-        return position
-    begun = Segment(options, position)
-    segment, count = begun.seek(batches, f"skip_batches={batches}")
-    reached = segment.plan.position(segment.plan.offset_after(count) or 0)
-    return read_state(write_state(options, reached), options)
-
-
-def _checked_position(
-    position: Position, ours: Mapping[str, Any], options: ReaderOptions
-) -> Position:
-    """Check a position in the exact order, and return it, with this rank's row count if known.
-
-    Raises
-    ------
-    StateMismatchError
-        If no pass reaches the position, or it does not describe this rank.
-    """
-    is_of_rank = "row" in ours
-    _check_position(position, options, is_of_rank=is_of_rank)
-    plan = plan_of(options, position)
-    counts_own_rows = not options.numbers_samples
-    if position.consumed and is_of_rank != counts_own_rows:
-        raise StateMismatchError(
-            f"the state counts the rows of {'one rank' if is_of_rank else 'all ranks'}, but here "
-            f"the rows of {'one rank' if counts_own_rows else 'all ranks'} are counted. Readers "
-            "of row groups, and transforms that may drop rows (without keeps_rows=True), count the "
-            "rows of one rank. Load the state into a reader with the arguments of that run, or "
-            "start again without it"
-        )
-    _ = plan.begin
-    return _of_rank(position, ours, options, plan) if is_of_rank and counts_own_rows else position
+    return options.plan(position).resumed(ours)
 
 
 def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any] | None:
-    """Return mdstorm's part of a state, or None if MosaicML Streaming wrote it (elastic order)."""
+    """Return mdstorm's part of a state, or None if MosaicML Streaming wrote it."""
     ours, name = state.get("mdstorm"), options.order.name
-    if ours is None and name == "elastic":
+    if ours is None and options.order.reads_foreign:
         return None
     if not isinstance(ours, Mapping) or ours.get("order") != name:
         raise StateMismatchError(
@@ -243,9 +174,8 @@ def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any]
 def _check_compared(
     state: Mapping[str, Any], ours: Mapping[str, Any], options: ReaderOptions, *, is_begun: bool
 ) -> None:
-    here, order = _compared(options), options.order
-    if not (is_begun or order.is_strict):  # settings may change between epochs
-        here = {key: here[key] for key in ("dataset", "rows")}
+    order, here = options.order, options.compared()
+    here = here if is_begun else dict(order.compared_between_epochs(here))
     found = {**vars(type(options.conditions)()), **ours}
     if found["transform"] == _ANY_TRANSFORM:
         found["transform"] = options.conditions.transform or _ANY_TRANSFORM
@@ -258,108 +188,9 @@ def _check_compared(
             raise damaged(f"'settings' must be a mapping, found {settings!r}")
         values |= settings
     check_equal(there, here, options.dataset.url)
-    if not is_begun or not order.uses_seed or flag(ours, "finished"):
-        return
-    seed, seed_there = order.state_keys(Position())["shuffle_seed"], state.get("shuffle_seed")
-    # A state that names no rank is the same on all ranks, and was usually taken on the first one.
-    rank, rank_there = order.world.rank, ours.get("rank", 0)
-    if rank == rank_there or seed in (seed_there, DEFAULT_SEED):
-        return
-    wrong = (
-        f"the state was taken by rank {rank_there} with seed {seed_there}, and rank {rank} was "
-        f"given seed {seed}: if ranks have different seeds, rows are lost and repeated. "
-        "Pass the state's seed on all ranks, without adding the rank"
-    )
-    if order.is_strict:
-        raise StateMismatchError(wrong)
-    warn_user(wrong)
-
-
-def lanes_of(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
-    """Return the lanes in mdstorm's part of a state.
-
-    Raises
-    ------
-    StateMismatchError
-        If they are damaged.
-    """
-    found = ours.get("lanes")
-    if not isinstance(found, Sequence) or isinstance(found, str):
-        raise damaged(f"'lanes' must be a list, found {found!r}")
-    if len(found) > _MOST_LANES:
-        raise damaged(
-            f"the world changed {len(found)} times within its epoch, but at most {_MOST_LANES} "
-            "changes are supported"
-        )
-    lanes = []
-    for one in found:
-        if not isinstance(one, Sequence) or len(one) != len(Lanes._fields):
-            raise damaged(f"each of 'lanes' must be a list of {list(Lanes._fields)}, found {one!r}")
-        values = dict(zip(Lanes._fields, one, strict=True))
-        consumed, size = number(values, "consumed"), number(values, "size", 1)
-        lanes.append(Lanes(consumed, size, number(values, "padded_to")))
-    return tuple(lanes)
-
-
-def _check_position(position: Position, options: ReaderOptions, *, is_of_rank: bool) -> None:
-    """Raise StateMismatchError for a position that no pass in the exact order can reach."""
-    num_rows, num_epochs = len(options.dataset), options.num_epochs
-    epochs = position.epoch - position.pass_epoch
-    if num_epochs is not None and epochs >= num_epochs:
-        raise damaged(
-            f"its epoch in the pass is {epochs}, counting from 0, but num_epochs is {num_epochs}"
-        )
-    if position.consumed > num_rows and not (options.drops_rows or is_of_rank):
-        raise damaged(f"it is {position.consumed} samples into an epoch of {num_rows}")
-    if not position.lanes:
-        if 0 < position.consumed < num_rows and not (position.is_end or is_of_rank):
-            raise damaged("it does not contain the lanes of its epoch: 'lanes' is empty")
-        return
-    starts = [lanes.consumed for lanes in position.lanes]
-    if starts[0] or starts != sorted(set(starts)) or starts[-1] > position.consumed:
-        raise damaged(
-            f"lanes that begin after {starts} samples do not match a position after "
-            f"{position.consumed} samples"
-        )
-    if (most := max(lanes.size for lanes in position.lanes)) > num_rows:
-        raise damaged(f"it refers to {most} ranks, but there are only {num_rows} rows")
-
-
-def _of_rank(
-    position: Position,
-    ours: Mapping[str, Any],
-    options: ReaderOptions,
-    plan: Plan,
-) -> Position:
-    """Return this rank's position, given a state that counts the rows of one rank.
-
-    Such a state usually describes the rows of only one rank. In a pass with a single epoch, it is
-    valid for all ranks as long as batches are full, because rows are counted after the transform,
-    and each rank has read the same number.
-    """
-    order = options.order
-    row, batch_size = number(ours, "row"), number(ours, "batch_size", 1)
-    there = number(ours, "rank"), number(ours, "world_size", 1)
-    is_full = row % batch_size == 0 and not options.by_shard
-    is_of_all = options.num_epochs == 1 and is_full and not position.is_end
-    is_unread = not (position.consumed or position.skip)
-    is_mine = there[0] == order.world.rank or is_of_all or is_unread
-    if not plan.unequal_because and position.consumed:
-        is_mine = batch_size == options.batch_size  # then all ranks had the same number of batches
-    if there[1] == order.world_size and is_mine:
-        return replace(position, row=row)
-    reason = (
-        ROWS_UNKNOWN
-        if options.drops_rows
-        else "batches are row groups, and ranks have different numbers of them"
-    )
-    rank, size = order.world.rank, order.world_size
-    raise StateMismatchError(
-        f"the state was taken by rank {there[0]} of {there[1]} with batch_size={batch_size}, and "
-        f"this is rank {rank} of {size} with batch_size={options.batch_size}. "
-        f"Because {reason}, a state describes only its own rank: save each rank's state, and load "
-        "it on the same rank, with the same number of ranks and the same batch_size"
-    )
+    if is_begun and order.uses_seed and not flag(ours, "finished"):
+        # A state that names no rank is the same on all ranks, and was usually taken on the first.
+        order.check_seed(state.get("shuffle_seed"), ours.get("rank", 0))
 
 
 def _nodes(state: Mapping[str, Any], key: str) -> int | None:
@@ -405,34 +236,6 @@ def _check_plain(value: object, levels: int = _MOST_LEVELS) -> None:
         raise damaged(f"it holds {value!r}, but a state contains only JSON values")
 
 
-def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
-    """Return the value of a key, which must be an integer of at least `least`.
-
-    Raises
-    ------
-    StateMismatchError
-        If the value is missing or anything else.
-    """
-    value = state.get(key)
-    if not is_integer(value) or value < least:
-        raise damaged(f"{key!r} must be an integer of at least {least}, found {value!r}")
-    return int(value)
-
-
-def flag(state: Mapping[str, Any], key: str) -> bool:
-    """Return the value of a key, which must be a boolean.
-
-    Raises
-    ------
-    StateMismatchError
-        If the value is missing or anything else.
-    """
-    value = state.get(key)
-    if not isinstance(value, bool):
-        raise damaged(f"{key!r} must be true or false, found {value!r}")
-    return value
-
-
 def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> None:
     """Raise if a state belongs to a different dataset or way of reading.
 
@@ -467,11 +270,3 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
             f"the state was taken with different arguments for {url} or from a different dataset "
             f"({'; '.join(wrong)}). {remedy}"
         )
-
-
-def damaged(what: str) -> StateMismatchError:
-    """Return the error for a state that no loader or dataset can have returned."""
-    return StateMismatchError(
-        f"the state cannot be continued: {what}. Load the state exactly as state_dict() returned "
-        "it, or start again without it"
-    )

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.checks import is_integer
-from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
-from mdstorm_backend.loaders.state import damaged, lanes_of, number, read_state, state_mapping
-from mdstorm_backend.order import Chunk, ExactOrder, Position, World
+from mdstorm_backend.loaders.state import read_state, state_mapping
+from mdstorm_backend.order import Chunk, Position, World, order_named
 from mdstorm_backend.order.chunk import RowsOnDemand, numbers_of
+from mdstorm_backend.order.state_values import damaged, number
 from mdstorm_backend.read import SampleSource
 
 _Numbers = npt.NDArray[np.int64]
@@ -147,7 +147,7 @@ class Trace:
         share = order.share_of(replace(order.world, rank=rank))
         other = replace(segment, options=replace(segment.options, order=share))
         begun = segment.position.consumed or self._skip
-        if begun and not segment.options.numbers_samples:
+        if begun and segment.plan.row_plan is not None:
             raise StateMismatchError(
                 f"the state counts the row groups of rank {order.world.rank}, so the batches of "
                 f"rank {rank} are not known: pass the state of that rank, in its process"
@@ -221,17 +221,8 @@ def trace_of_state(
         )
     if of_rank:
         batch_size = number(ours, "batch_size", 1)
-    seed, world = number(state, "shuffle_seed"), World(number(ours, "rank") if of_rank else 0, size)
-    order: ExactOrder | ElasticOrder
-    if ours.get("order") == ExactOrder.name:
-        lanes = lanes_of(ours)
-        padded_to = lanes[-1].padded_to if lanes and lanes[-1].size == size else 0
-        order = ExactOrder(seed, **settings, padded_to=padded_to).share_of(world).resolved()
-    else:
-        nodes = state.get("initial_physical_nodes") or size
-        world = replace(world, local_size=1 if size % nodes else size // nodes)
-        chosen = {name: value for name, value in settings.items() if name != "weights"}
-        order = ElasticOrder(batch_size, shuffle_seed=seed, **chosen, world=world)
+    world = World(number(ours, "rank") if of_rank else 0, size)
+    order = order_named(str(ours.get("order"))).of_state(state, world, batch_size)
     options = ReaderOptions(
         dataset,
         order,

@@ -20,7 +20,8 @@ FEW_NUMBERS = 1 << 17
 #: Rounds of the Feistel network, each of which replaces both coordinates of a number.
 _ROUNDS = 3
 
-_Numbers = npt.NDArray[np.int64]
+#: Numbers of samples or rows.
+Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -97,14 +98,14 @@ class ShardWindow:
         Seeds the permutation.
     """
 
-    shards: _Numbers
-    firsts: _Numbers
-    starts: _Numbers
-    sizes: _Numbers
+    shards: Numbers
+    firsts: Numbers
+    starts: Numbers
+    sizes: Numbers
     seed: tuple[int, ...]
 
     @cached_property
-    def _ends(self) -> _Numbers:
+    def _ends(self) -> Numbers:
         return np.cumsum(self.sizes)
 
     def __len__(self) -> int:
@@ -121,7 +122,7 @@ class ShardWindow:
         return bool(((self.starts <= sample) & (sample < self.starts + self.sizes)).any())
 
     @cached_property
-    def _offsets(self) -> _Numbers:
+    def _offsets(self) -> Numbers:
         """For each part, a row's number in the window minus its number in the shard."""
         return self._ends - self.sizes + self.firsts - self.starts
 
@@ -129,7 +130,7 @@ class ShardWindow:
     def _permutation(self) -> Permutation:
         return Permutation(len(self), np.random.default_rng(self.seed))
 
-    def _owners(self, rows: _Numbers) -> npt.NDArray[np.integer[Any]]:
+    def _owners(self, rows: Numbers) -> npt.NDArray[np.integer[Any]]:
         """Return the number of the part that each row belongs to."""
         shift, owners_of = self._coarse
         if not shift:
@@ -181,7 +182,7 @@ class Permutation:
         #: Table that wraps rows rotated past the end, faster than comparing and subtracting.
         self._wrapped = np.tile(np.arange(rows), 2)
 
-    def numbers(self, part: range) -> _Numbers:
+    def numbers(self, part: range) -> Numbers:
         """Return the permuted numbers at the given positions, as int64; do not modify them."""
         if self._drawn is not None:
             return self._drawn[part.start : part.stop]
@@ -191,7 +192,7 @@ class Permutation:
             numbers[outside] = self._permuted(numbers[outside])
         return numbers
 
-    def _permuted(self, cells: _Numbers) -> _Numbers:
+    def _permuted(self, cells: Numbers) -> Numbers:
         last_column = (1 << self._bits) - 1
         row, column = cells >> self._bits, cells & last_column
         for of_rows, of_columns in self._steps:

@@ -11,32 +11,29 @@ Users pass an `ExactOrder` to readers. `ExactPlan` calls `chunks` to read a rank
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mdstorm_backend.base.checks import check_integer, make_integers_plain, suggests_fields
 from mdstorm_backend.errors import NoDataAvailableError
-from mdstorm_backend.order.chunk import Chunk, Permutation, RowsOnDemand, ShardWindow
+from mdstorm_backend.order.chunk import Chunk, Numbers, Permutation, RowsOnDemand, ShardWindow
+from mdstorm_backend.order.exact_plan import ExactPlan
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
-from mdstorm_backend.order.plan import Position
+from mdstorm_backend.order.order import DEFAULT_SEED, Order
+from mdstorm_backend.order.plan import Batching, Plan, Position
+from mdstorm_backend.order.row_plan import RowPlan
+from mdstorm_backend.order.state_values import lanes_of, number
 from mdstorm_backend.order.world import World
 
-#: The default seed. All ranks must have the same seed, or a state taken on one rank would lose and
-#: repeat rows on another. MosaicML Streaming has the same default.
-DEFAULT_SEED = 9176
-
 _SHARDS, _ROWS = 0, 1
-
-_Numbers = npt.NDArray[np.int64]
 
 
 @suggests_fields
 @dataclass(frozen=True)
-class ExactOrder:
+class ExactOrder(Order):
     """The order in which a rank reads its rows.
 
     Attributes
@@ -87,22 +84,36 @@ class ExactOrder:
         make_integers_plain(self)
         World(self.rank, self.world_size)  # raises an error if the rank or size is invalid
 
-    #: Name of the order in states and messages.
-    name: ClassVar[str] = "exact"
-    #: The epoch in states that were taken before the first epoch.
-    before_first_epoch: ClassVar[int] = 0
-    #: Whether a state must match all settings of the reader even between epochs.
-    is_strict: ClassVar[bool] = True
+    name = "exact"
+    reads_parts = has_fixed_share = True
+    zero_is_seed = False
+
+    @classmethod
+    def of_reader(cls, seed: int | None, shards: bool, rows: bool, window: int) -> ExactOrder:
+        """Return the order for a reader's arguments."""
+        return cls(seed, shards, rows, window)
+
+    @classmethod
+    def of_state(cls, state: Mapping[str, Any], world: World, batch_size: int) -> ExactOrder:
+        """Return the order in which a state was taken, for a rank of `world`."""
+        seed, ours = number(state, "shuffle_seed"), state["mdstorm"]
+        lanes = lanes_of(ours)
+        padded_to = lanes[-1].padded_to if lanes and lanes[-1].size == world.size else 0
+        return cls(seed, **ours["settings"], padded_to=padded_to).share_of(world)
 
     @property
     def world(self) -> World:
         """The rank and the number of ranks, as a `World`."""
         return World(self.rank, self.world_size)
 
-    @property
-    def num_ranks(self) -> int:
-        """Number of ranks that read different samples."""
-        return self.world_size
+    def plan(self, batching: Batching, bounds: Numbers, start: Position, url: str) -> Plan:
+        """Return a plan that numbers samples, or counts the rank's rows if they have no numbers."""
+        order = self if start.seed is None else replace(self, seed=start.seed)
+        if batching.cut == "numbered":
+            return ExactPlan(order, bounds, batching=batching, start=start)
+        if self.world_size == 1 and not batching.by_shard:  # no other rank needs equal batches
+            batching = batching._replace(cut="as returned")
+        return RowPlan(order, bounds, batching=batching, start=start)
 
     @property
     def uses_seed(self) -> bool:
@@ -119,15 +130,12 @@ class ExactOrder:
         seed = self.seed or (DEFAULT_SEED if self.is_share else "drawn at random")
         return f"exact order, {' and '.join(shuffled)} shuffled, seed {seed}"
 
-    def check_batches_unknown(self, num_workers: int) -> None:
-        """Do nothing, since samples do not depend on the batch size."""
-
     def rows_of_rank(self, num_rows: int) -> int | None:
         """Return how many rows this rank reads, or None if there are fewer rows than ranks."""
         return None if num_rows < self.world_size else len(self.rows(num_rows))
 
     def state_keys(self, position: Position) -> dict[str, Any]:
-        """Return MosaicML Streaming's state keys, with the nearest equivalents as their values."""
+        """Return the nearest equivalents of MosaicML Streaming's state keys."""
         size, seed = self.world_size, self.seed if position.seed is None else position.seed
         return {"num_canonical_nodes": size, "shuffle_seed": seed, "initial_physical_nodes": size}
 
@@ -144,29 +152,21 @@ class ExactOrder:
         """Whether rows are shuffled within shards."""
         return self.shuffle_rows or self.window > 0
 
-    @property
-    def is_share(self) -> bool:
-        """Whether other processes are known to read the other rows."""
-        return self.follows_world or self.world_size > 1
-
     def share_of(self, world: World) -> ExactOrder:
         """Return the same order for the rank and size of `world`."""
         return replace(self, rank=world.rank, world_size=world.size, follows_world=False)
-
-    def contiguous_share(self) -> ExactOrder | None:
-        """Return this order if several ranks each read a contiguous range of rows, else None."""
-        return self if self.world_size > 1 else None
 
     def padded(self, batch_size: int) -> ExactOrder:
         """Return the same order, with samples dealt out so that the end of a pass can be padded."""
         return replace(self, padded_to=batch_size)
 
-    def resumed(self, position: Position) -> None:
-        """Return None, as no setting but the seed depends on where an epoch resumes."""
-
     def with_window(self, window: int) -> ExactOrder:
         """Return the same order, with rows shuffled in windows of at least `window` rows."""
         return replace(self, window=window)
+
+    def settled(self, *, follows_world: bool) -> ExactOrder:
+        """Return the same order with a fixed seed, and a share that may follow the world."""
+        return super().settled(follows_world=follows_world).resolved()
 
     def resolved(self) -> ExactOrder:
         """Return the same order with a fixed seed.
@@ -196,7 +196,7 @@ class ExactOrder:
         stop = num_rows if self.padded_to else None
         return EpochLanes(num_rows, first_position, stop, (lanes,)).first_lane(self.rank)
 
-    def pieces(self, bounds: _Numbers, rows: range, epoch: int) -> list[range]:
+    def pieces(self, bounds: Numbers, rows: range, epoch: int) -> list[range]:
         """Return the part of `rows` in each shard, with the shards in the order of `epoch`.
 
         Parameters
@@ -211,9 +211,7 @@ class ExactOrder:
         _, starts, stops = self._pieces(bounds, rows, epoch)
         return [range(*piece) for piece in zip(starts.tolist(), stops.tolist(), strict=True)]
 
-    def _pieces(
-        self, bounds: _Numbers, rows: range, epoch: int
-    ) -> tuple[_Numbers, _Numbers, _Numbers]:
+    def _pieces(self, bounds: Numbers, rows: range, epoch: int) -> tuple[Numbers, Numbers, Numbers]:
         """Return the shard, start and stop of each of the `pieces`."""
         first = max(int(np.searchsorted(bounds, rows.start, side="right")) - 1, 0)
         last = int(np.searchsorted(bounds, rows.stop, side="left"))
@@ -224,7 +222,7 @@ class ExactOrder:
             shards = shards[generator.permutation(len(shards))]
         return shards + first, cuts[shards], cuts[shards + 1]
 
-    def chunks(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[Chunk]:
+    def chunks(self, bounds: Numbers, rows: range, epoch: int, used: range) -> Iterator[Chunk]:
         """Yield the rows at the positions `used` in the order of `epoch`, by window or shard.
 
         Parameters
@@ -247,7 +245,7 @@ class ExactOrder:
                 yield range(start + part.start, start + part.stop)
 
     def _windows(
-        self, bounds: _Numbers, rows: range, epoch: int, used: range
+        self, bounds: Numbers, rows: range, epoch: int, used: range
     ) -> Iterator[tuple[int, ShardWindow]]:
         """Yield the windows that contain `used` rows, each with the number of rows before it.
 
@@ -268,7 +266,7 @@ class ExactOrder:
                 yield begin, window
             begin, first, number = end, last + 1, number + 1
 
-    def permutation(self, num_rows: int, epoch: int, number: int) -> _Numbers:
+    def permutation(self, num_rows: int, epoch: int, number: int) -> Numbers:
         """Return the permutation of the rows in window `number` of `epoch`."""
         generator = np.random.default_rng(self._seed(epoch, _ROWS, number))
         return Permutation(num_rows, generator).numbers(range(num_rows))

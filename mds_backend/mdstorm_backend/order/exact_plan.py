@@ -9,21 +9,20 @@ No array or list here is as long as an epoch: chunks, sizes and lengths are comp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice, repeat
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import NoDataAvailableError
-from mdstorm_backend.order.chunk import Chunk
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.chunk import Chunk, Numbers
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, ceil_div
 from mdstorm_backend.order.plan import Plan, Position, Samples
+from mdstorm_backend.order.state_values import damaged
 
-_Numbers = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    from mdstorm_backend.order.exact import ExactOrder
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +38,10 @@ class ExactPlan(Plan):
         The order, with a fixed seed, and the rank.
     bounds : numpy.ndarray
         int64, number of each shard's first sample, then the total number of samples.
-    batch_size : int
-        Number of samples in a rank's batch.
     """
 
     order: ExactOrder
-    bounds: _Numbers
-    batch_size: int
+    bounds: Numbers
 
     @cached_property
     def num_samples(self) -> int:
@@ -55,16 +51,17 @@ class ExactPlan(Plan):
     @cached_property
     def _stop(self) -> int | None:
         """The number of consumed samples at the end of a pass; None if it never ends."""
-        return None if self.num_epochs is None else self.num_epochs * self.num_samples
+        num_epochs = self.batching.num_epochs
+        return None if num_epochs is None else num_epochs * self.num_samples
 
     @cached_property
     def _step(self) -> int:
         """Number of samples in a step in which every rank has a full batch."""
-        return self.order.world_size * self.batch_size
+        return self.order.world_size * self.batching.size
 
     @cached_property
     def _own_lanes(self) -> Lanes:
-        padded_to = self.order.padded_to if self.num_epochs == 1 else 0
+        padded_to = self.order.padded_to if self.batching.num_epochs == 1 else 0
         return Lanes(0, self.order.world_size, padded_to)
 
     @cached_property
@@ -91,8 +88,8 @@ class ExactPlan(Plan):
         left, size = self._stop - self._done(begin), self.order.world_size
         # With batch_size=1, fewer rows than ranks may remain even without a change of the world.
         # Then no error is raised, and the last batch of some ranks is empty.
-        is_refused = is_recut or self.batch_size > 1
-        if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
+        is_refused = is_recut or self.batching.size > 1
+        if 0 < left < size and is_refused and not own.padded_to and not self.batching.drop_last:
             raise NoDataAvailableError(
                 f"only {left} rows remain in this pass, for {size} ranks: resume on at most {left} "
                 "ranks, or begin the next epoch on all ranks without this state"
@@ -132,6 +129,30 @@ class ExactPlan(Plan):
         """Return the position at the end of the pass; `begin` if it never ends."""
         return self.begin if self._stop is None else self._position_at(self._stop).ended()
 
+    def resumed(self, ours: Mapping[str, Any]) -> Position:
+        """Return where a state resumes, after checking that a pass can reach it."""
+        position, num_rows = super().resumed(ours), self.num_samples
+        if position.consumed > num_rows:
+            raise damaged(f"it is {position.consumed} samples into an epoch of {num_rows}")
+        if position.lanes:
+            self._check_lanes()
+        elif 0 < position.consumed < num_rows and not position.is_end:
+            raise damaged("it does not contain the lanes of its epoch: 'lanes' is empty")
+        _ = self.begin  # raises if too few rows remain
+        return position
+
+    def _check_lanes(self) -> None:
+        """Raise StateMismatchError for lanes that no pass has where the plan starts."""
+        lanes, consumed = self.start.lanes, self.start.consumed
+        starts = [one.consumed for one in lanes]
+        if starts[0] or starts != sorted(set(starts)) or starts[-1] > consumed:
+            raise damaged(
+                f"lanes that begin after {starts} samples do not match a position after {consumed} "
+                "samples"
+            )
+        if (most := max(one.size for one in lanes)) > self.num_samples:
+            raise damaged(f"it refers to {most} ranks, but there are only {self.num_samples} rows")
+
     def _after(self, offset: int) -> int:
         """Return the number of samples consumed after `offset` batches on each rank."""
         full = offset if self._num_full is None else min(offset, self._num_full)
@@ -146,7 +167,8 @@ class ExactPlan(Plan):
         if self._stop is None:
             return None
         full = (self._stop - self._first) // self._step
-        return full if self.drop_last else max(full - 1, 0)  # the last full batch may be halved
+        # The last full batch may be halved.
+        return full if self.batching.drop_last else max(full - 1, 0)
 
     def _stepped(self, done: int) -> int:
         """Return the number of samples consumed after one more batch on each rank.
@@ -159,9 +181,9 @@ class ExactPlan(Plan):
             return after
         if after >= stop:
             return stop
-        if self.batch_size == 1 or self.drop_last or self._own_lanes.padded_to:
+        if self.batching.size == 1 or self.batching.drop_last or self._own_lanes.padded_to:
             return after
-        return done + size * ceil_div(self.batch_size, 2)
+        return done + size * ceil_div(self.batching.size, 2)
 
     @property
     def rows_per_epoch(self) -> int:
@@ -175,7 +197,7 @@ class ExactPlan(Plan):
         if self._stop is None:
             return None
         left = self._stop - self._first
-        return left // self._step if self.drop_last else ceil_div(left, self._step)
+        return left // self._step if self.batching.drop_last else ceil_div(left, self._step)
 
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the number, from 1, of the first batch that has samples from after `epoch`."""
@@ -190,7 +212,7 @@ class ExactPlan(Plan):
 
     def samples(self, part: int | None = 0) -> Samples:
         """Return the samples and batches of a part; for None, those of all parts in turn."""
-        chunks, sizes, parts = self._chunks(), self._sizes(), self.num_parts
+        chunks, sizes, parts = self._chunks(), self._sizes(), self.batching.num_parts
         if part is None or parts == 1:
             return Samples(chunks, sizes, count(1))
         chunks = cut(chunks, self._sizes(), part, parts)
@@ -198,12 +220,12 @@ class ExactPlan(Plan):
 
     def _sizes(self) -> Iterator[int]:
         if self._num_full is None:
-            return repeat(self.batch_size)
-        return chain(repeat(self.batch_size, self._num_full), self._last_sizes())
+            return repeat(self.batching.size)
+        return chain(repeat(self.batching.size, self._num_full), self._last_sizes())
 
     def _last_sizes(self) -> Iterator[int]:
         """Yield the sizes of the batches after the ones that are certain to be full."""
-        if self._num_full is None or self._stop is None or self.drop_last:
+        if self._num_full is None or self._stop is None or self.batching.drop_last:
             return
         done = self._first + self._num_full * self._step
         while done < self._stop:
@@ -220,9 +242,9 @@ class ExactPlan(Plan):
 
     def _chunks(self) -> Iterator[Chunk]:
         done, rank = self._first, self.order.rank
-        first_epoch = self.begin.pass_epoch
+        first_epoch, num_epochs = self.begin.pass_epoch, self.batching.num_epochs
         first = done // max(self.num_samples, 1)
-        for epoch in count(first) if self.num_epochs is None else range(first, self.num_epochs):
+        for epoch in count(first) if num_epochs is None else range(first, num_epochs):
             lanes, number = self._lanes_at(epoch * self.num_samples), first_epoch + epoch
             consumed = max(done - epoch * self.num_samples, 0)
             whole = [(rank, range(len(lanes.first_lane(rank))))] if not consumed else None

@@ -1,4 +1,4 @@
-"""`Plan`: a rank's batches; `Position`: a position in a pass.
+"""`Plan`: a rank's batches; `Batching`: how they are cut; `Position`: a position in a pass.
 
 A plan begins at a `Position` and lists one rank's batches from there on: which samples they have,
 and where they are cut. `Plan.position` computes the position after any batch, which is the content
@@ -13,12 +13,20 @@ one rank's rows if samples cannot be numbered. For any order, loaders use only t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.chunk import Chunk
 from mdstorm_backend.order.lanes import Lanes
+from mdstorm_backend.order.state_values import damaged
+
+if TYPE_CHECKING:
+    from mdstorm_backend.order.row_plan import RowPlan
+
+#: Which rows are counted to cut batches: see `Batching`.
+Cut: TypeAlias = Literal["numbered", "as stored", "as returned"]
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,39 @@ class Position:
         return replace(self, end=self.consumed)
 
 
+class Batching(NamedTuple):
+    """How a rank's samples are cut into batches.
+
+    Attributes
+    ----------
+    size : int
+        Number of rows after which a batch ends; of the largest batch if they end with shards.
+    cut : {"numbered", "as stored", "as returned"}
+        Which rows are counted: samples that are numbered across ranks, or the rank's own rows,
+        because only reading shows how many a transform returns, or how large shards are. With
+        ``as stored``, a batch ends after `size` stored rows, so that ranks have equal numbers of
+        batches, even if the transform drops some. With ``as returned``, it ends after `size` rows
+        that the transform returns. An order may number samples in any case, as the elastic one.
+    by_shard : bool
+        Whether a batch of the rank's own rows ends with each of its parts of shards, or with each
+        window of such parts.
+    drop_last : bool
+        Whether to drop batches that are not full.
+    num_epochs : int or None
+        Number of epochs in a pass; None for a pass that never ends.
+    num_parts : int
+        Number n of worker processes that share the batches. Unless the plan is elastic, part k has
+        the batches k, k + n, …
+    """
+
+    size: int = 1
+    cut: Cut = "numbered"
+    by_shard: bool = False
+    drop_last: bool = False
+    num_epochs: int | None = 1
+    num_parts: int = 1
+
+
 class Samples(NamedTuple):
     """The samples that a process reads, in order, and the batches that they are cut into.
 
@@ -138,21 +179,22 @@ class Plan(ABC):
 
     Attributes
     ----------
-    num_epochs : int or None
-        Number of epochs in a pass; None for a pass that never ends.
-    drop_last : bool
-        Whether to drop batches that are not full.
-    num_parts : int
-        Number n of worker processes that share the batches. Unless the plan is elastic, part k has
-        the batches k, k + n, …
+    batching : Batching
+        How the samples are cut into batches.
     start : Position
         Where the plan begins, as given: see `begin`.
     """
 
-    num_epochs: int | None = 1
-    drop_last: bool = False
-    num_parts: int = 1
+    batching: Batching
     start: Position = Position()
+
+    @property
+    def row_plan(self) -> RowPlan | None:
+        """The plan for the rank's own rows, by which a transform's rows are cut into batches.
+
+        None if samples are numbered across ranks, so that all ranks have the same positions.
+        """
+        return None
 
     @property
     def unequal_because(self) -> str:
@@ -192,9 +234,45 @@ class Plan(ABC):
     def end(self) -> Position:
         """Return the position after the end of the pass; `begin` if the pass never ends."""
 
+    def state_keys(self, position: Position) -> dict[str, Any]:
+        """Return what a state at a position contains besides the position that ranks share."""
+        return {}
+
+    def resumed(self, ours: Mapping[str, Any]) -> Position:
+        """Return where a state resumes whose position the plan starts at, after checking it.
+
+        Parameters
+        ----------
+        ours : mapping
+            The state's values under ``"mdstorm"``.
+
+        Raises
+        ------
+        StateMismatchError
+            If no such plan reaches the position, or if it does not describe this rank.
+        NoDataAvailableError
+            If too few rows remain for this world.
+        """
+        epochs, num_epochs = self.start.epoch - self.start.pass_epoch, self.batching.num_epochs
+        if num_epochs is not None and epochs >= num_epochs:
+            raise damaged(
+                f"its epoch in the pass is {epochs}, counting from 0, but num_epochs is "
+                f"{num_epochs}"
+            )
+        is_of_rank, counts_own_rows = "row" in ours, self.row_plan is not None
+        if self.start.consumed and is_of_rank != counts_own_rows:
+            raise StateMismatchError(
+                f"the state counts the rows of {'one rank' if is_of_rank else 'all ranks'}, but "
+                f"here the rows of {'one rank' if counts_own_rows else 'all ranks'} are counted. "
+                "Readers of row groups, and transforms that may drop rows (without "
+                "keeps_rows=True), count the rows of one rank. Load the state into a reader with "
+                "the arguments of that run, or start again without it"
+            )
+        return self.start
+
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
         """Return where a worker process resumes after a batch, and which part it then reads."""
-        return self.position(offset), self.num_parts - 1
+        return self.position(offset), self.batching.num_parts - 1
 
     @abstractmethod
     def num_batches(self) -> int | None:
@@ -241,3 +319,10 @@ class Plan(ABC):
         None if this is the last epoch, or if batches may span epochs.
         """
         return None
+
+    def onward(self) -> Iterator[Plan]:
+        """Yield this plan and the following ones."""
+        plan: Plan | None = self
+        while plan is not None:
+            yield plan
+            plan = plan.following()

@@ -8,9 +8,10 @@ The offset of a batch combines its epoch and the rows read in that epoch: see `R
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, islice, tee
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,12 @@ import numpy.typing as npt
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.chunk import Chunk
-from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.order.plan import Plan, Position, Samples
+from mdstorm_backend.order.state_values import number
+
+if TYPE_CHECKING:
+    from mdstorm_backend.order.exact import ExactOrder
 
 #: More rows than any epoch has; used to combine an epoch and a number of rows into an offset.
 _MOST_ROWS = 1 << 40
@@ -41,19 +45,25 @@ class RowPlan(Plan):
         The order, with a fixed seed, and the rank.
     bounds : numpy.ndarray
         int64, number of each shard's first sample, then the total number of samples.
-    batch_size : int or None
-        Number of rows after which a batch ends; None if each batch is this rank's part of a shard,
-        or a window of such parts.
-    counts_stored : bool
-        Whether batches end by the stored rows, which are known without reading. If a transform
-        drops rows, `batch_size` of these rows give a smaller batch, and all ranks have the same
-        number of batches. Otherwise, batches end by the rows that the transform returns.
     """
 
     order: ExactOrder
     bounds: npt.NDArray[np.int64]
-    batch_size: int | None
-    counts_stored: bool
+
+    @property
+    def row_plan(self) -> RowPlan:
+        """The plan itself."""
+        return self
+
+    @property
+    def counts_stored(self) -> bool:
+        """Whether batches end by the stored rows, which are known without reading."""
+        return self.batching.cut == "as stored"
+
+    @property
+    def batch_size(self) -> int | None:
+        """Number of rows after which a batch ends; None if it ends with each part of a shard."""
+        return None if self.batching.by_shard else self.batching.size
 
     @property
     def even_size(self) -> int | None:
@@ -95,7 +105,7 @@ class RowPlan(Plan):
     @property
     def epochs(self) -> Iterator[int]:
         """The epochs from the beginning of the plan onward."""
-        first, last = self.begin.epoch, self.begin.last_epoch(self.num_epochs)
+        first, last = self.begin.epoch, self.begin.last_epoch(self.batching.num_epochs)
         return count(first) if last is None else iter(range(first, last + 1))
 
     @staticmethod
@@ -114,30 +124,68 @@ class RowPlan(Plan):
 
     def _is_over(self, epoch: int, row: int) -> bool:
         """Whether the last batch has certainly been read, and no rank has batches left."""
-        is_last = epoch == self.begin.last_epoch(self.num_epochs)
-        if not self.counts_stored or self.num_epochs is None or not is_last:
+        num_epochs = self.batching.num_epochs
+        is_last = epoch == self.begin.last_epoch(num_epochs)
+        if not self.counts_stored or num_epochs is None or not is_last:
             return False
         rows, size = self.rows_per_epoch, self.even_size
         if size is None:
             return self.order.world_size == 1 and row >= rows
-        return row >= rows - (self.num_epochs * rows % size if self.drop_last else 0)
+        return row >= rows - (num_epochs * rows % size if self.batching.drop_last else 0)
 
     def end(self) -> Position:
         """Return the position at the end of the pass; `begin` if it never ends."""
-        last = self.begin.last_epoch(self.num_epochs)
+        last = self.begin.last_epoch(self.batching.num_epochs)
         if last is None:
             return self.begin
         return self.position(self.offset(last, self.rows_per_epoch)).ended()
 
+    def state_keys(self, position: Position) -> dict[str, Any]:
+        """Return the rank that a position describes, and the rows and batches that it counts."""
+        return {
+            "rank": self.order.rank,
+            "row": position.row,
+            "batch_size": self.batching.size,
+        }
+
+    def resumed(self, ours: Mapping[str, Any]) -> Position:
+        """Return where this rank resumes from a state, which counts the rows of one rank.
+
+        Such a state usually describes the rows of only one rank. In a pass with a single epoch, it
+        is valid for all ranks as long as batches are full, because rows are counted after the
+        transform, and each rank has read the same number.
+        """
+        position, order, batching = super().resumed(ours), self.order, self.batching
+        _ = self.begin  # raises if there are more ranks than rows
+        if "row" not in ours:
+            return position
+        row, size = number(ours, "row"), number(ours, "batch_size", 1)
+        there = number(ours, "rank"), number(ours, "world_size", 1)
+        is_full = row % size == 0 and not batching.by_shard
+        is_of_all = batching.num_epochs == 1 and is_full and not position.is_end
+        is_unread = not (position.consumed or position.skip)
+        is_mine = there[0] == order.rank or is_of_all or is_unread
+        if not self.unequal_because and position.consumed:
+            is_mine = size == batching.size  # then all ranks had the same number of batches
+        if there[1] == order.world_size and is_mine:
+            return replace(position, row=row)
+        raise StateMismatchError(
+            f"the state was taken by rank {there[0]} of {there[1]} with batch_size={size}, and "
+            f"this is rank {order.rank} of {order.world_size} with batch_size={batching.size}. "
+            f"Because {self.unequal_because or ROWS_UNKNOWN}, a state describes only its own rank: "
+            "save each rank's state, and load it on the same rank, with the same number of ranks "
+            "and the same batch_size"
+        )
+
     def num_batches(self) -> int | None:
         """Return the number of batches, 0 if none remain; None if not known or infinite."""
-        begin, size = self.begin, self.even_size
+        begin, size, num_epochs = self.begin, self.even_size, self.batching.num_epochs
         if begin.is_end or not self.num_samples or self._is_over(begin.epoch, begin.row):
             return 0
-        if size is None or self.num_epochs is None:
+        if size is None or num_epochs is None:
             return None
-        rows = self.num_epochs * self.rows_per_epoch
-        whole = rows // size if self.drop_last else ceil_div(rows, size)
+        rows = num_epochs * self.rows_per_epoch
+        whole = rows // size if self.batching.drop_last else ceil_div(rows, size)
         return whole - self.done // size
 
     def offset_after(self, batches: int) -> int | None:
@@ -159,8 +207,8 @@ class RowPlan(Plan):
         if super().offset_after(batches) is None:
             return None
         row = (self.done // size + batches) * size
-        if self.num_epochs is not None:
-            row = min(row, self.num_epochs * self.rows_per_epoch)
+        if self.batching.num_epochs is not None:
+            row = min(row, self.batching.num_epochs * self.rows_per_epoch)
         return self.offset_of_row(row)
 
     def offset_after_epoch(self, epoch: int) -> int:
@@ -177,7 +225,7 @@ class RowPlan(Plan):
 
     def samples(self, part: int | None = 0) -> Samples:
         """Return the row groups of a part, or of all parts; each row group is a batch."""
-        every = 1 if part is None else self.num_parts
+        every = 1 if part is None else self.batching.num_parts
         chunks, sized, ended = tee(islice(self._groups(), part, None, every), 3)
         return Samples(
             (chunk for chunk, _ in chunks),
@@ -213,8 +261,9 @@ class RowPlan(Plan):
         size = self.even_size
         assert size is not None
         ends = list(range((start // size + 1) * size, stop + 1, size))
-        is_last = self.num_epochs is not None and stop == self.num_epochs * self.rows_per_epoch
-        if is_last and stop % size and not self.drop_last:
+        num_epochs = self.batching.num_epochs
+        is_last = num_epochs is not None and stop == num_epochs * self.rows_per_epoch
+        if is_last and stop % size and not self.batching.drop_last:
             ends.append(stop)
         return ends
 

@@ -67,7 +67,7 @@ class Refill:
         """Yield one part's batches in blocks of 1, 2, 4 … batches, at most `most`."""
         batches, largest = 1, most if self.plan.batch_size is not None else 1
         batches_of = self._filled if self.plan.even_size is None else self._spread
-        mine = islice(batches_of(transformed), part, None, self.plan.num_parts)
+        mine = islice(batches_of(transformed), part, None, self.plan.batching.num_parts)
         while found := list(islice(mine, min(batches, largest))):
             sizes, offsets = [size for _, size, _ in found], [offset for _, _, offset in found]
             has_rows = any(sizes)
@@ -90,7 +90,7 @@ class Refill:
                 if not missing:
                     yield parts, sum(map(len, parts)), offset
                     parts, missing = [], size
-        if parts and not self.plan.drop_last:
+        if parts and not self.plan.batching.drop_last:
             yield parts, sum(map(len, parts)), offset
 
     def _windows(self, transformed: Transformed) -> Iterator[tuple[int, Located]]:
@@ -178,7 +178,8 @@ class Refill:
         # The first group may begin in an earlier epoch, because a batch may span epochs.
         assert plan.even_size is not None
         epoch = max(done // size - ceil_div(plan.even_size, size), 0)
-        epochs = count(epoch) if plan.num_epochs is None else range(epoch, plan.num_epochs)
+        last = plan.batching.num_epochs
+        epochs = count(epoch) if last is None else range(epoch, last)
         group: list[_Window] = []
         for epoch in epochs:
             at, end = epoch * size, (epoch + 1) * size

@@ -12,13 +12,13 @@ import numpy.typing as npt
 import pytest
 from tests.unit.mds_backend.elastic.examples import world_work
 
-from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
+from mdstorm_backend.elastic import ElasticOrder, partition, shuffle
 from mdstorm_backend.elastic.elastic_order import BATCHING_METHODS
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.order.world import World
+from mdstorm_backend.order import StreamShape, World
 
 #: Errors that only MosaicML Streaming raises: at the end of an epoch, with fewer samples than
 #: canonical nodes, or with a block size that the algorithm ignores.

@@ -27,7 +27,6 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import Consumer, Loader, ReaderOptions, Segment
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.read_ahead import ReadAhead
-from mdstorm_backend.loaders.segment import plan_of
 from mdstorm_backend.read import Block
 
 #: TensorFlow's cardinality of a dataset that never ends, ``tf.data.INFINITE_CARDINALITY``.
@@ -235,7 +234,7 @@ class TFRuns:
             return INFINITE
         if not may_be_split:
             here = options.in_world()
-            plan = plan_of(here)
+            plan = here.first_plan
             # Samples that are repeated in the elastic order may fill more batches than `length`.
             most, rows = plan.length(), here.order.rows_of_rank(plan.num_samples)
             self._claimed = None if rows is None else most

@@ -16,18 +16,16 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.worker_processes import end_with_parent
 from mdstorm_backend.datasets import Dataset, choose_rows, describe_place, open_streams
 from mdstorm_backend.display import Description
-from mdstorm_backend.elastic import ElasticOrder, StreamShape
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.epochs import Epochs, Worker
-from mdstorm_backend.loaders.segment import plan_of
 from mdstorm_backend.loaders.torch.sample_iteration import (
     SAMPLES_AT_A_TIME,
     SampleIteration,
     is_of_worker,
 )
 from mdstorm_backend.loaders.torch.samples import SampleMaker
-from mdstorm_backend.order import ExactOrder, Plan, World, find_world
+from mdstorm_backend.order import Order, Plan, StreamShape, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource
 
 if TYPE_CHECKING:
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
 
 #: Settings that take effect when the dataset is opened.
 _OPENED_WITH = ("streams", "cache_limit", "allow_unsafe_types")
-#: Settings that a loaded state determines, or the first epoch if they were not given.
-_SETTLED = ("num_canonical_nodes", "shuffle_block_size", "shuffle_seed")
 
 
 class OpenedDataset:
@@ -51,7 +47,7 @@ class OpenedDataset:
     ----------
     settings : DatasetSettings
         The current settings: the arguments, with any changes made since.
-    order : ExactOrder or ElasticOrder
+    order : Order
         The order of the samples, and this process's share of them.
     """
 
@@ -121,11 +117,11 @@ class OpenedDataset:
         settings = self.settings
         chosen, is_shuffled = (settings.rows, settings.where), self.order.uses_seed
         dataset = choose_rows(self.dataset, *chosen, is_shuffled=is_shuffled)
-        if isinstance(self.order, ElasticOrder) and not self.order.streams:
-            self.order = replace(self.order, streams=self._stream_shapes(dataset))
-            # Chosen rows are a single stream.
-            for stream, weight in zip(settings.streams, self.order.weights, strict=False):
-                stream._mdstorm.derive(weight)
+        is_chosen = dataset.chosen is not None
+        self.order = self.order.over(self._stream_shapes(dataset), chosen=is_chosen)
+        # Chosen rows are a single stream.
+        for stream, weight in zip(settings.streams, self.order.weights, strict=False):
+            stream._mdstorm.derive(weight)
         splits = tuple(each._mdstorm.shown("split") for each in settings.streams)
         given = settings.fields_of(loaders.ReaderOptions)
         given |= {"dataset": dataset, "order": self.order, "batch_size": 1, "splits": splits}
@@ -137,9 +133,10 @@ class OpenedDataset:
             )
             transform = options.transform and images.before(options.transform)
             options = replace(options, images=images, transform=transform)
-        is_compared = settings.transform is not None and self.order.is_strict
-        transformed = type(settings.transform).__qualname__ if is_compared else None
-        conditions = loaders.Conditions(transform=transformed, rows=dataset.chosen)
+        transform = settings.transform
+        name = None if transform is None else type(transform).__qualname__
+        recorded = self.order.recorded({"transform": name})
+        conditions = loaders.Conditions(rows=dataset.chosen, **recorded)
         return replace(options, conditions=conditions)
 
     @property
@@ -155,7 +152,7 @@ class OpenedDataset:
 
     def plan(self) -> Plan:
         """Return the plan for a first pass that begins now, in batches of one sample."""
-        return plan_of(self.options.in_world())
+        return self.options.in_world().first_plan
 
     def set_epoch(self, epoch: int) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch."""
@@ -168,7 +165,7 @@ class OpenedDataset:
         """The maker of single samples."""
         return SampleMaker(self.options)
 
-    def in_order(self, order: ExactOrder | ElasticOrder) -> Self:
+    def in_order(self, order: Order) -> Self:
         """Return a copy that reads in `order` from the beginning, and only that order's share."""
         other = copy(self)
         other.order, other._epochs, other.latest, other.samples = order, Epochs(), None, None
@@ -186,8 +183,8 @@ class OpenedDataset:
         if name == "cache_limit":
             limit = self.settings.cache_limit
             return parse_size(limit) if isinstance(limit, str) else limit
-        settled = self._settled() if name in _SETTLED else None
-        return getattr(self.settings if settled is None else settled, name)
+        settled = self._settled() if name in self.order.late_settings else {}
+        return settled[name] if settled else getattr(self.settings, name)
 
     def change(self, name: str, value: Any) -> None:
         """Change a setting for iterations that begin from now on.
@@ -200,8 +197,8 @@ class OpenedDataset:
         settings = self.settings.changed(**{name: value})
         if settings.order is None:
             elastic, before = settings.elastic_order(), self.order
-            if (settled := self._settled()) is not None:
-                kept = {key: getattr(settled, key) for key in _SETTLED if key != name}
+            if settled := self._settled():
+                kept = {key: value for key, value in settled.items() if key != name}
                 elastic = replace(elastic, **kept)
                 self.epochs.forget_order()
             follows = bool(before.follows_world)
@@ -215,13 +212,13 @@ class OpenedDataset:
         if is_opened:
             _ = self.options  # raises here if the setting cannot be used
 
-    def _settled(self) -> ElasticOrder | None:
-        """Return the elastic order with the latest epoch's settings, or None before any epoch."""
+    def _settled(self) -> dict[str, Any]:
+        """Return the settings that the latest epoch has determined; none before any epoch."""
         begun, order = self._epochs.begun, self.order
         if begun is None:
-            return None
+            return {}
         here = order.share_of(find_world()) if order.follows_world else order
-        return here.resumed(begun)
+        return here.shown_from(begun)
 
     @property
     def has_explicit_share(self) -> bool:

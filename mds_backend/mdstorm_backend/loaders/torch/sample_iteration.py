@@ -20,9 +20,10 @@ from mdstorm_backend.loaders.agreement import compare_pass, is_compared
 from mdstorm_backend.loaders.consumer import Consumer, Usage
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.segment import Segment, plan_of
-from mdstorm_backend.loaders.state import check_equal, damaged, number, read_state, write_state
+from mdstorm_backend.loaders.segment import Segment
+from mdstorm_backend.loaders.state import check_equal, read_state, write_state
 from mdstorm_backend.order import Plan, Position
+from mdstorm_backend.order.state_values import damaged, number
 from mdstorm_backend.read import Block
 
 #: Number of samples that ``DataLoader`` workers read at a time if no batch size is given.
@@ -39,7 +40,7 @@ def plan_of_samples(options: ReaderOptions, epochs: Epochs, start: Position | No
     here, begun = options.in_world(), start or epochs.begun or epochs.next_position
     if start is not None and (segment := Segment(here, start).with_batches()):
         begun = replace(segment.start, first_epoch=segment.start.pass_epoch)
-    return plan_of(here, begun)
+    return here.plan(begun)
 
 
 @dataclass(eq=False)

@@ -22,7 +22,6 @@ from mdstorm_backend.base.checks import (
 from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.elastic.sampling import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 from mdstorm_backend.format import MAX_IMAGE_BYTES
@@ -34,7 +33,7 @@ from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.sample_iteration import SampleIteration
 from mdstorm_backend.loaders.torch.sample_states import state_dict
 from mdstorm_backend.loaders.torch.samples import of_batch
-from mdstorm_backend.order import DEFAULT_SEED, ExactOrder
+from mdstorm_backend.order import DEFAULT_SEED, Order
 from mdstorm_backend.read import Block, Transform, check_num_epochs
 from mdstorm_backend.read.reader import check_batch_size
 
@@ -102,7 +101,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         The kind of the single stream, as a name in `streams_registry`.
     stream_config : dict, optional
         Other arguments of the single `Stream`.
-    order : ExactOrder or ElasticOrder, optional
+    order : Order, optional
         The order of the samples and this process's share, instead of the arguments for them;
         by default elastic. Unless the order sets them, rank and world size come from
         ``torch.distributed`` or the launcher's environment: see `find_world`. They are determined
@@ -208,7 +207,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         replication: int | None = None,
         stream_name: str = "stream",
         stream_config: dict[str, Any] | None = None,
-        order: ExactOrder | ElasticOrder | None = None,
+        order: Order | None = None,
         columns: Annotated[Sequence[str] | None, check_list] = None,
         num_epochs: Annotated[int | None, lambda _, value: check_num_epochs(value)] = 1,
         transform: Annotated[Transform | None, _check_transform] = None,

@@ -167,7 +167,7 @@ def mapped(batch_map: BatchMap, batch: Any) -> Any:
 
 def _pads(source: StreamingDataset) -> bool:
     """Whether padding replaces batches without rows."""
-    return getattr(source._mdstorm.order, "padded_to", 0) > 0
+    return source._mdstorm.order.padded_to > 0
 
 
 def _without_rows(batch: Any) -> Any:

@@ -21,7 +21,7 @@ from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.selectors import SingleIndexSelector
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.order import World
 from mdstorm_backend.read import SampleSource
 
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader supports reading only")
@@ -183,7 +183,7 @@ def test_fingerprint_of_view_identifies_its_pieces(source: SampleSource) -> None
 
 
 def test_fingerprints_of_views_are_those_in_states_of_version_5(source: SampleSource) -> None:
-    rank = RankShare(source, ExactOrder(rank=1, world_size=2), overlap=3)
+    rank = RankShare(source, range(5, 9), World(1, 2), overlap=3)
     for view, pieces in [
         (SplitShards(source, 2, overlap=1), "in 2 with 1"),
         (rank, "rank 1 of 2 with 3"),

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import HealthCheck, settings
 
-from mdstorm_backend.elastic import ElasticOrder, StreamShape
+from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.elastic.batching import rank_work
-from mdstorm_backend.order import World
+from mdstorm_backend.order import StreamShape, World
 
 #: Settings without a deadline, because the machine may be busy.
 patient = settings(

@@ -13,13 +13,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.unit.mds_backend.elastic.examples import patient, world_work
 
-from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
+from mdstorm_backend.elastic import ElasticOrder, partition, shuffle
 from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.elastic.elastic_order import BATCHING_METHODS
 from mdstorm_backend.elastic.sampling import samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
-from mdstorm_backend.order.world import World
+from mdstorm_backend.order import StreamShape, World
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:(Trying|Attempting) to partition:UserWarning", "ignore:.*read again:UserWarning"

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend.elastic import ElasticOrder, ElasticPlan, StreamShape, elastic_plan
+from mdstorm_backend.elastic import ElasticOrder, ElasticPlan, elastic_plan
 from mdstorm_backend.elastic.batching import rank_work
-from mdstorm_backend.order import Position, World
+from mdstorm_backend.order import Batching, Position, StreamShape, World
 
 
 def plan_of(
     samples: int, dealt: int, batch_size: int, parts: int, *, drop_last: bool
 ) -> ElasticPlan:
     order = ElasticOrder(dealt, world=World(1, 2), streams=(StreamShape((samples,)),))
-    return ElasticPlan(order, batch_size, drop_last=drop_last, num_epochs=2, num_parts=parts)
+    batching = Batching(batch_size, drop_last=drop_last, num_epochs=2, num_parts=parts)
+    return ElasticPlan(order, batching=batching)
 
 
 def in_turns(lists: list[list[int]]) -> list[int]:
@@ -96,6 +97,7 @@ def test_each_plan_but_the_last_is_followed_by_the_next_epochs_plan() -> None:
 def test_ids_after_padding_are_read_on_nodes_that_do_not_fit() -> None:
     here = {"world": World(1, 3), "streams": (StreamShape((50,)),)}
     order = ElasticOrder(2, num_canonical_nodes=4, **here)
-    plan = ElasticPlan(order, 2, start=Position(initial_physical_nodes=2))
+    start = Position(initial_physical_nodes=2)
+    plan = ElasticPlan(order, batching=Batching(2), start=start)
     ids = np.concatenate(list(plan.samples().chunks)).tolist()
     assert ids[-4:] == [21, 36, 47, 24]  # dealt to two nodes: padding stands before the last one

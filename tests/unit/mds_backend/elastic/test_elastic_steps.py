@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.elastic import StreamShape, partition, sampling, shuffle, shuffles
+from mdstorm_backend.elastic import partition, sampling, shuffle, shuffles
 from mdstorm_backend.elastic.sampling import parse_epoch_size, samples_per_shard, weigh
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.order import StreamShape
 
 pytestmark = pytest.mark.filterwarnings("ignore:(Trying|Attempting) to partition:UserWarning")
 

@@ -157,7 +157,7 @@ def test_state_with_different_columns_raises_error(tmp_path: Path) -> None:
     ("key", "value", "text"),
     [
         ("epoch", None, "'epoch' must be an integer"),
-        ("epoch", 7, "its epoch in the pass is 7, counting from 0, but num_epochs is 1"),
+        ("epoch", 1, "its epoch in the pass is 1, counting from 0, but num_epochs is 1"),
         ("shuffle_seed", "1", "'shuffle_seed' must be an integer of at least 0, found '1'"),
         ("sample_in_epoch", -1, "'sample_in_epoch' must be an integer of at least 0, found -1"),
         ("sample_in_epoch", ROWS + 1, f"it is {ROWS + 1} samples into an epoch of {ROWS}"),

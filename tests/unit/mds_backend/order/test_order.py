@@ -21,10 +21,21 @@ from mdstorm_backend.errors import (
     NoDataAvailableError,
     StateMismatchError,
 )
-from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, ExactPlan, Position, RowPlan
+from mdstorm_backend.order import (
+    DEFAULT_SEED,
+    Batching,
+    ExactOrder,
+    ExactPlan,
+    Position,
+    RowPlan,
+    World,
+    order_named,
+    order_names,
+)
 from mdstorm_backend.order import chunk as chunk_module
 from mdstorm_backend.order.chunk import Permutation, RowsOnDemand
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, stride
+from mdstorm_backend.order.plan import Cut
 from mdstorm_backend.read.block import Located
 
 #: Makes a test compute permutations of any size in parts, like large permutations.
@@ -184,13 +195,13 @@ def test_rows_read_in_arbitrary_parts_equal_rows_read_in_whole_windows(
 def batches_of(plan: ExactPlan) -> list[list[int]]:
     """Return the numbers in each batch from all parts, in order of batch offset."""
     found: dict[int, list[int]] = {}
-    for part in range(plan.num_parts):
+    for part in range(plan.batching.num_parts):
         chunks, sizes, offsets = plan.samples(part)
         numbers = chain.from_iterable(Located(chunk, plan.bounds).numbers() for chunk in chunks)
         for size, offset in zip(sizes, offsets, strict=False):
             found[offset] = [next(numbers) for _ in range(size)]
     batches = [found[offset] for offset in range(1, len(found) + 1)]
-    if plan.num_epochs is not None:
+    if plan.batching.num_epochs is not None:
         whole = plan.samples(None)
         numbers = chain.from_iterable(Located(c, plan.bounds).numbers() for c in whole.chunks)
         assert [list(islice(numbers, size)) for size in whole.sizes] == batches
@@ -200,14 +211,14 @@ def batches_of(plan: ExactPlan) -> list[list[int]]:
 class Worlds:
     """A random pass, determined by a seed, whose world changes between steps."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, name: str, seed: int) -> None:
         self.draw = draw = random.Random(seed)
         sizes = [draw.randint(0, 9) for _ in range(draw.randint(1, 20))] + [draw.randint(1, 5)]
         self.bounds = np.cumsum([0, *sizes])
         self.rows = int(self.bounds[-1])
         self.epochs = draw.choice([1, 1, 2, 3, 4])
         shuffles = draw.random() < 0.5, draw.random() < 0.5, draw.choice([0, 0, 5, 15, 1000])
-        self.order = ExactOrder(draw.randint(1, 99), *shuffles)
+        self.order = order_named(name).of_reader(draw.randint(1, 99), *shuffles)
         self.is_padded = self.epochs == 1 and draw.random() < 0.3
         self.seen = [Counter[int]() for _ in range(self.epochs)]
         self.position = Position(draw.randint(0, 3))
@@ -220,11 +231,13 @@ class Worlds:
         """Draw a world that can resume the pass, and yield the plans of its ranks."""
         draw, size = self.draw, self.draw.randint(1, min(9, self.rows, self.left))
         batch_size, parts = draw.randint(1, 12), draw.choice([1, 1, 2, 3])
-        padded_to = batch_size * self.is_padded
+        batching = Batching(batch_size, num_epochs=self.epochs, num_parts=parts)
         for rank in range(size):
-            order = replace(self.order, rank=rank, world_size=size, padded_to=padded_to)
-            of_pass: dict[str, Any] = {"num_epochs": self.epochs, "start": self.position}
-            yield ExactPlan(order, self.bounds, batch_size, num_parts=parts, **of_pass)
+            order = self.order.share_of(World(rank, size))
+            order = order.padded(batch_size) if self.is_padded else order
+            plan = order.plan(batching, self.bounds, self.position, "")
+            assert isinstance(plan, ExactPlan)
+            yield plan
 
     def advance(self) -> None:
         """Draw a world, and advance the pass by a few of its batches."""
@@ -237,7 +250,7 @@ class Worlds:
         steps = [[len(mine[n]) for mine in batches] for n in range(count)]
         if not self.is_padded:
             assert all(max(step) - min(step) <= 1 for step in steps)
-            assert all(min(step) for step in steps) or ranks[0].batch_size == 1
+            assert all(min(step) for step in steps) or ranks[0].batching.size == 1
         taken = min(self.draw.randint(1, 6), count)
         (self.position,) = {plan.position(taken) for plan in ranks}
         start, stop = map(self.samples_at, (begin, self.position))
@@ -263,11 +276,12 @@ class Worlds:
 @pytest.mark.parametrize(
     "seeds", [range(300), pytest.param(range(10_000), marks=pytest.mark.long)], ids=len
 )
-def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) -> None:
+@pytest.mark.parametrize("name", [name for name in order_names() if name != "elastic"])
+def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(name: str, seeds: range) -> None:
     first = int(time.time()) if len(seeds) > 300 else 0  # long runs draw new chains every time
     for seed in range(first, first + len(seeds)):
         print("seed", seed)  # printed if the test fails
-        worlds = Worlds(seed)
+        worlds = Worlds(name, seed)
         while worlds.left:
             worlds.advance()
             assert max(max(seen.values(), default=0) for seen in worlds.seen) <= 1
@@ -277,7 +291,8 @@ def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) ->
 @pytest.mark.parametrize("rank", range(4))
 def test_rank_in_an_unchanged_world_reads_each_epoch_in_one_run(rank: int) -> None:
     order = ExactOrder(rank=rank, world_size=4)
-    chunks = list(ExactPlan(order, np.array([0, 40, 101]), 8, num_epochs=3).samples().chunks)
+    plan = ExactPlan(order, np.array([0, 40, 101]), batching=Batching(8, num_epochs=3))
+    chunks = list(plan.samples().chunks)
     assert len(chunks) == 3
     assert all(isinstance(chunk, range) for chunk in chunks)
     assert max(abs(chunk.start - 101 * rank // 4) for chunk in chunks) <= 1
@@ -331,14 +346,15 @@ def test_thousands_of_ranks_keep_equal_shares_after_many_changes() -> None:
 def test_rows_in_a_padded_last_step_fill_one_rank_after_another() -> None:
     def sizes(rank: int) -> list[int]:
         order = ExactOrder(rank=rank, world_size=3, padded_to=4)
-        return list(ExactPlan(order, np.array([0, 29]), 4).samples().sizes)
+        return list(ExactPlan(order, np.array([0, 29]), batching=Batching(4)).samples().sizes)
 
     assert [sizes(rank) for rank in range(3)] == [[4, 4, 4], [4, 4, 1], [4, 4, 0]]
 
 
 def test_world_with_more_ranks_than_remaining_rows_raises_error() -> None:
     order = ExactOrder(rank=0, world_size=4)
-    plan = ExactPlan(order, np.array([0, 10]), 2, start=Position(0, 7, 0, (Lanes(0, 1),)))
+    start = Position(0, 7, 0, (Lanes(0, 1),))
+    plan = ExactPlan(order, np.array([0, 10]), batching=Batching(2), start=start)
     with pytest.raises(NoDataAvailableError, match="only 3 rows remain in this pass, for 4"):
         _ = plan.begin
 
@@ -346,7 +362,7 @@ def test_world_with_more_ranks_than_remaining_rows_raises_error() -> None:
 def test_last_batch_with_one_row_resumes_in_the_same_world() -> None:
     def plan(rank: int, start: Position = Position()) -> ExactPlan:  # noqa: B008  # frozen
         order = ExactOrder(rank=rank, world_size=3)
-        return ExactPlan(order, np.array([0, 10]), 1, start=start)
+        return ExactPlan(order, np.array([0, 10]), batching=Batching(1), start=start)
 
     rests = [batches_of(plan(rank, plan(0).position(3))) for rank in range(3)]
     assert rests == [batches_of(plan(rank))[3:] for rank in range(3)]
@@ -357,14 +373,16 @@ def test_position_omits_lanes_from_worlds_that_read_no_samples() -> None:
     bounds = np.array([0, 30])
     place = Position(0, 8, 0, (Lanes(0, 2),))
     for size in (3, 5, 4):
-        place = ExactPlan(ExactOrder(world_size=size), bounds, 2, start=place).begin
+        order = ExactOrder(world_size=size)
+        place = ExactPlan(order, bounds, batching=Batching(2), start=place).begin
     assert place.lanes == (Lanes(0, 2), Lanes(8, 4))
 
 
 @pytest.mark.parametrize("halved", [[4, 4, 2, 3], [5, 5, 3, 3]], ids=str)
 def test_worker_resumes_after_its_batch_if_workers_share_the_last_step(halved: list[int]) -> None:
     bounds = np.array([0, 9 * halved[0] + 1])
-    plan = ExactPlan(ExactOrder(world_size=3, seed=1), bounds, halved[0], num_parts=2)
+    batching = Batching(halved[0], num_parts=2)
+    plan = ExactPlan(ExactOrder(world_size=3, seed=1), bounds, batching=batching)
     batches = batches_of(plan)
     assert list(map(len, batches)) == halved
     for part in range(2):
@@ -382,7 +400,8 @@ def test_position_after_all_samples_is_end_and_next_epoch_keeps_seed() -> None:
 
 
 def test_position_after_last_batch_is_end_of_pass_if_drop_last_drops_the_rest() -> None:
-    plan = ExactPlan(ExactOrder(seed=1), np.array([0, 20]), 30, num_epochs=4, drop_last=True)
+    batching = Batching(30, num_epochs=4, drop_last=True)
+    plan = ExactPlan(ExactOrder(seed=1), np.array([0, 20]), batching=batching)
     assert plan.num_batches() == 2  # the batches end at the end of the third of four epochs
     assert plan.position(1) == replace(plan.begin, epoch=1, consumed=10, lanes=(Lanes(0, 1),))
     assert (
@@ -393,17 +412,18 @@ def test_position_after_last_batch_is_end_of_pass_if_drop_last_drops_the_rest() 
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "counts_stored", "reason"),
+    ("by_shard", "cut", "reason"),
     [
-        (None, True, "batches are row groups"),
-        (None, False, "may change the number of rows"),
-        (4, False, "may change the number of rows"),
+        (True, "as stored", "batches are row groups"),
+        (True, "as returned", "may change the number of rows"),
+        (False, "as returned", "may change the number of rows"),
     ],
 )
 def test_unequal_batches_of_rows_have_a_reason_which_errors_name(
-    batch_size: int | None, counts_stored: bool, reason: str
+    by_shard: bool, cut: Cut, reason: str
 ) -> None:
-    plan = RowPlan(ExactOrder(seed=1), np.array([0, 5, 10]), batch_size, counts_stored)
+    batching = Batching(4, cut, by_shard)
+    plan = RowPlan(ExactOrder(seed=1), np.array([0, 5, 10]), batching=batching)
     assert reason in plan.unequal_because
     with pytest.raises(
         StateMismatchError, match=f"{reason}.* number of samples does not determine"
@@ -413,7 +433,8 @@ def test_unequal_batches_of_rows_have_a_reason_which_errors_name(
 
 def test_parts_of_row_groups_take_turns() -> None:
     bounds = np.array([0, 5, 10, 15])
-    plan = RowPlan(ExactOrder(seed=1), bounds, None, counts_stored=True, num_parts=2)
+    batching = Batching(5, "as stored", by_shard=True, num_parts=2)
+    plan = RowPlan(ExactOrder(seed=1), bounds, batching=batching)
     first, second, whole = (
         [Located(chunk, bounds).numbers() for chunk in plan.samples(part).chunks]
         for part in (0, 1, None)
@@ -422,7 +443,8 @@ def test_parts_of_row_groups_take_turns() -> None:
 
 
 def test_equal_batches_of_rows_have_no_reason_to_differ_but_samples_no_position() -> None:
-    plan = RowPlan(ExactOrder(seed=1), np.array([0, 5, 10]), 4, counts_stored=True)
+    batching = Batching(4, "as stored")
+    plan = RowPlan(ExactOrder(seed=1), np.array([0, 5, 10]), batching=batching)
     assert not plan.unequal_because
     with pytest.raises(StateMismatchError, match="rows, so a number of samples does not determine"):
         plan.reached(3)

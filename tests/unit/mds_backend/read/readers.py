@@ -9,8 +9,7 @@ import numpy as np
 from mdstorm_backend.format.values.batch import Batch, as_arrow
 from mdstorm_backend.order.chunk import Chunk
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.exact_plan import ExactPlan
-from mdstorm_backend.order.plan import Position, Samples
+from mdstorm_backend.order.plan import Batching, Position, Samples
 from mdstorm_backend.order.row_plan import RowPlan
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.read.block import Block
@@ -34,13 +33,8 @@ def exact(
 ) -> Iterator[Block]:
     """Return a rank's blocks in exact order, for part `part[0]` out of `part[1]` parts."""
     number, parts = part
-    plan = ExactPlan(
-        *(order.resolved(), dataset.bounds, batch_size),
-        drop_last=drop_last,
-        num_epochs=num_epochs,
-        num_parts=parts,
-        start=place,
-    )
+    batching = Batching(batch_size, drop_last=drop_last, num_epochs=num_epochs, num_parts=parts)
+    plan = order.resolved().plan(batching, dataset.bounds, place, "")
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
     return (reader.planned if unread else reader.blocks)(plan.samples(number))
 
@@ -70,8 +64,8 @@ def pieces(
     **options: Any,
 ) -> Iterator[Block]:
     """Return blocks of results from a transform that gets a rank's rows shard by shard."""
-    of_pass: dict[str, Any] = {"num_epochs": num_epochs, "num_parts": part[1], "start": start}
-    plan = RowPlan(order.resolved(), dataset.bounds, batch_size, counts_stored=False, **of_pass)
+    batching = Batching(batch_size, "as returned", num_epochs=num_epochs, num_parts=part[1])
+    plan = RowPlan(order.resolved(), dataset.bounds, batching=batching, start=start)
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
     return reader.refilled(Refill(plan, dataset, slices), part[0])
 

@@ -27,7 +27,7 @@ from tests.unit.mds_backend.read.readers import (
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format import Batch, as_arrow
-from mdstorm_backend.order import ExactOrder, ExactPlan, Position
+from mdstorm_backend.order import Batching, ExactOrder, Position
 from mdstorm_backend.read.reader import SMALL, Reader, batches_per_block
 
 SIZES = [1, 2, 7, 23, 60]
@@ -73,7 +73,7 @@ def test_each_row_is_read_once_per_epoch_and_ranks_have_equal_batch_counts(
     for rank in range(world_size):
         order = ExactOrder(**shuffle, rank=rank, world_size=world_size)
         found = values(exact(dataset, order, batch_size, epochs, **options))
-        plan = ExactPlan(order, dataset.bounds, batch_size, num_epochs=epochs)
+        plan = order.plan(Batching(batch_size, num_epochs=epochs), dataset.bounds, Position(), "")
         assert len(found) == plan.length()
         assert all(len(batch) <= batch_size for batch in found)
         rows = [n for batch in found for n in batch]
@@ -343,7 +343,8 @@ def test_many_shards_do_not_delay_the_first_batch(tmp_path: Path) -> None:
 
 def test_infinite_pass_plans_one_epoch_ahead(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 100, tasks=10)
-    samples = ExactPlan(ExactOrder(seed=1), dataset.bounds, 10, num_epochs=None).samples()
+    batching = Batching(10, num_epochs=None)
+    samples = ExactOrder(seed=1).plan(batching, dataset.bounds, Position(), "").samples()
     planned = 0
 
     def sizes() -> Iterator[int]:

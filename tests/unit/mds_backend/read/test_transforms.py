@@ -10,6 +10,7 @@ from tests.unit.mds_backend.read.readers import IN_ORDER, OnNumbers, flat, piece
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.plan import Batching
 from mdstorm_backend.order.row_plan import RowPlan
 from mdstorm_backend.read import refill
 
@@ -91,7 +92,8 @@ def test_pass_from_a_position_yields_the_remaining_batches(
             for offset, batch in zip(b.offsets, values([b]), strict=True)
         ]
 
-    plan = RowPlan(order, dataset.bounds, 4, counts_stored=False, num_epochs=2)
+    batching = Batching(4, "as returned", num_epochs=2)
+    plan = RowPlan(order, dataset.bounds, batching=batching)
     whole = read()
     for done, (offset, _) in enumerate(whole, 1):
         assert read(start=plan.position(offset)) == whole[done:]

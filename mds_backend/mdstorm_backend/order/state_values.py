@@ -1,0 +1,76 @@
+"""Values in a state: each is checked when it is read, because checkpoints may be damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mdstorm_backend.base import is_integer
+from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.order.lanes import Lanes
+
+#: Maximum number of world changes within a state's epoch; a damaged state with more could exceed
+#: the recursion limit, because each change is a level of recursion in `EpochLanes`.
+_MOST_LANES = 256
+
+
+def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
+    """Return the value of a key, which must be an integer of at least `least`.
+
+    Raises
+    ------
+    StateMismatchError
+        If the value is missing or anything else.
+    """
+    value = state.get(key)
+    if not is_integer(value) or value < least:
+        raise damaged(f"{key!r} must be an integer of at least {least}, found {value!r}")
+    return int(value)
+
+
+def flag(state: Mapping[str, Any], key: str) -> bool:
+    """Return the value of a key, which must be a boolean.
+
+    Raises
+    ------
+    StateMismatchError
+        If the value is missing or anything else.
+    """
+    value = state.get(key)
+    if not isinstance(value, bool):
+        raise damaged(f"{key!r} must be true or false, found {value!r}")
+    return value
+
+
+def lanes_of(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
+    """Return the lanes in mdstorm's part of a state.
+
+    Raises
+    ------
+    StateMismatchError
+        If they are damaged.
+    """
+    found = ours.get("lanes")
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        raise damaged(f"'lanes' must be a list, found {found!r}")
+    if len(found) > _MOST_LANES:
+        raise damaged(
+            f"the world changed {len(found)} times within its epoch, but at most {_MOST_LANES} "
+            "changes are supported"
+        )
+    lanes = []
+    for one in found:
+        if not isinstance(one, Sequence) or len(one) != len(Lanes._fields):
+            raise damaged(f"each of 'lanes' must be a list of {list(Lanes._fields)}, found {one!r}")
+        values = dict(zip(Lanes._fields, one, strict=True))
+        consumed, size = number(values, "consumed"), number(values, "size", 1)
+        lanes.append(Lanes(consumed, size, number(values, "padded_to")))
+    return tuple(lanes)
+
+
+def damaged(what: str) -> StateMismatchError:
+    """Return the error for a state that no loader or dataset can have returned."""
+    return StateMismatchError(
+        f"the state cannot be continued: {what}. Load the state exactly as state_dict() returned "
+        "it, or start again without it"
+    )
