@@ -54,6 +54,7 @@ def three(row: Any) -> Any:
     return {**row, "id": np.ones(3)}
 
 
+IN_CACHE: Any = {"cache_type": "local-disk", "cache_location": "/tmp", "cache_size_limit": 9}
 #: A transform that declares two-element arrays but returns three-element arrays.
 PAIR = TransformSpec(three, [("id", np.int64, (2,), False)])
 
@@ -137,6 +138,8 @@ MISTAKES: list[Row] = [
     (lambda p, m: ngrams(p, "no", "id"), ValueError, "'no', which matches none of ['id', 'x', 's'"),
     (lambda p, m: ngrams(p, "id", "s"), ValueError, "pass a field of numbers or times"),
     (lambda p, m: ngrams(p, "id", "id", shuffle_rows=True), RuntimeError, "leave out shuffle_rows"),
+    (lambda p, m: ngrams(p, "id", "id", order="elastic"), RuntimeError, "shuffle_rows and order"),
+    (lambda p, m: rows(p, order="elastic", **IN_CACHE), RuntimeError, "with order='elastic'"),
     (lambda p, m: reader(p, schema_fields=NGram({0: []}, 1, "id")), RuntimeError, "use make"),
     # loaders over readers
     (lambda p, m: torch.DataLoader(reader(p), collate_fn=3), TypeError, "collate_fn must be a"),
