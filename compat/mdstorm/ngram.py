@@ -215,6 +215,12 @@ class NGram(Described):
         for row in zip(*rows, strict=True):
             yield dict(zip(self._mdstorm_offsets, row, strict=True))
 
+    def _mdstorm_with_first(self, name: str) -> NGram:
+        """Return an n-gram whose first row also has the field `name`."""
+        first = min(self._fields)
+        fields = {**self._fields, first: [*self._fields[first], name]}
+        return NGram(fields, self._delta_threshold, self._timestamp_field, self.timestamp_overlap)
+
     @property
     def _mdstorm_timestamp_name(self) -> str:
         return _name(self._timestamp_field)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm import codecs
@@ -198,6 +199,11 @@ class DecodedSource(SampleDataset):
     def files_identity(self) -> str:
         """Identify the state of the stored files."""
         return self.stored.files_identity()
+
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """Number of each shard's first row in the whole dataset."""
+        return self.stored.first_rows
 
     def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
         """Return for each shard whether a row may match; bounds of rounded values are not valid."""

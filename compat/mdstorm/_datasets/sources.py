@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlparse
@@ -385,7 +386,8 @@ def open_files(
             "storage_options if their storage needs them"
         )
     dataset = open_dataset(directory or directory_of(urls), storage_options=storage_options)
-    return dataset.with_shards(_numbers_of(urls, dataset))
+    # These files are the whole dataset: its rows are numbered from 0.
+    return replace(dataset.with_shards(_numbers_of(urls, dataset)), starts=None)
 
 
 def _numbers_of(urls: Sequence[str], dataset: Dataset) -> list[int]:

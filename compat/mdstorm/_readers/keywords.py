@@ -89,6 +89,7 @@ class AddedKeywords(TypedDict, total=False):
     ]
     rows: arguments.Rows
     where: arguments.Where
+    row_numbers: arguments.RowNumbers
 
 
 class AddedReaderKeywords(AddedKeywords, total=False):

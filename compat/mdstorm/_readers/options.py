@@ -34,7 +34,7 @@ from mdstorm.errors import (
     UnsupportedArgumentError,
 )
 from mdstorm.selectors import select_row_groups
-from mdstorm_backend.datasets import Filters, choose_rows
+from mdstorm_backend.datasets import Filters, NumberedRows, choose_rows
 from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import (
     Conditions,
@@ -89,7 +89,6 @@ def reader_options(
         schema = select_fields(source.schema, arguments.schema_fields, decoded)
     masks = tuple(added["null_masks"] or ())
     _check_read(schema, source.schema, [*(added["fill_nulls"] or ()), *masks])
-    names = NullPolicy(schema, added["fill_nulls"], masks).columns
     whole = source
     with _naming_columns_left_out(source):
         source, filters, filter_columns, conditions = _filtered(arguments, source, schema, batched)
@@ -97,6 +96,10 @@ def reader_options(
     chosen = added["rows"], added["where"]
     source = choose_rows(source, *chosen, is_shuffled=order.uses_seed)
     conditions = replace(conditions, rows=source.chosen)
+    if added["row_numbers"] is not None:
+        source = NumberedRows(source, added["row_numbers"])
+        schema = source.schema.select(source.select(schema.names))
+    names = NullPolicy(schema, added["fill_nulls"], masks).columns
     sizes = added["size"], masks, added["max_image_bytes"]
     images = ImageDecoder.of(schema, decoded, *sizes) if decoded else None
     spec = arguments.transform_spec

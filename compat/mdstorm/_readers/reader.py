@@ -77,6 +77,9 @@ class Reader(Described, OwnContext):
         batched: bool,
     ) -> None:
         self._mdstorm_arguments = arguments
+        row_numbers = arguments.added["row_numbers"]
+        if ngram is not None and row_numbers is not None:
+            ngram = ngram._mdstorm_with_first(row_numbers)
         overlap = 0 if ngram is None else ngram.length - 1
         order = sample_order(arguments)
         options = reader_options(
@@ -99,6 +102,7 @@ class Reader(Described, OwnContext):
             options.images,
             chosen=bool(arguments.schema_fields),
             spec=arguments.transform_spec,
+            row_numbers=row_numbers,
         )
         self.num_epochs = arguments.num_epochs
         self.is_batched_reader = batched
@@ -327,8 +331,8 @@ class Reader(Described, OwnContext):
         """Return which rows the row groups or shards have that are read, without reading data.
 
         Each is a batch. They are counted from 0, from the beginning of the running or else the next
-        pass, or from where a state resumes. Rows are numbered in the data that `rowgroup_selector`
-        and filters on partitions choose.
+        pass, or from where a state resumes. Rows have the numbers that ``row_numbers=`` adds, those
+        in the whole dataset.
 
         Raises
         ------

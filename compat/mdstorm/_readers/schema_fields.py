@@ -151,6 +151,7 @@ def output_schema(
     *,
     chosen: bool,
     spec: TransformSpec | None,
+    row_numbers: str | None = None,
 ) -> Unischema:
     """Return the schema of the output columns, with the name that Petastorm gives it.
 
@@ -166,6 +167,8 @@ def output_schema(
         Whether the user selected fields.
     spec : TransformSpec or None
         The transform.
+    row_numbers : str or None
+        Name of the column of row numbers.
 
     Returns
     -------
@@ -180,6 +183,8 @@ def output_schema(
             return UnischemaField(name, dtype, shape, None, nullable)
         if images is not None and name in images.names:
             return UnischemaField(name, np.uint8, images.shape, None, False)
+        if name == row_numbers:
+            return UnischemaField(name, np.int64, (), None, False)
         if name in unischema.fields:
             return unischema.fields[name]
         if name.removesuffix(MASK_SUFFIX) in unischema.fields:

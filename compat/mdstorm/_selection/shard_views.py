@@ -62,6 +62,11 @@ class ShardView(SampleDataset):
         """Identify the state of the source's files."""
         return self.source.files_identity()
 
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """Number of each piece's first row in the whole dataset."""
+        return self.source.first_rows[self._owners] + self._starts
+
     def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
         """Return for each piece whether a row of its shard may match."""
         return self.source.may_match(filters, unbounded)[self._owners]

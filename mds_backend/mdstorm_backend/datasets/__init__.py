@@ -10,6 +10,7 @@ from mdstorm_backend.datasets.dataset import (
     open_dataset,
 )
 from mdstorm_backend.datasets.filters import Filters, Mask, Term, check_where
+from mdstorm_backend.datasets.numbered_rows import NumberedRows, check_row_numbers
 from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
 
 __all__ = [
@@ -17,8 +18,10 @@ __all__ = [
     "Dataset",
     "Filters",
     "Mask",
+    "NumberedRows",
     "SampleDataset",
     "Term",
+    "check_row_numbers",
     "check_rows",
     "check_where",
     "choose_rows",

@@ -15,14 +15,15 @@ import numpy.typing as npt
 
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.datasets.dataset import describe_dataset
+from mdstorm_backend.datasets.dataset_view import DatasetView
 from mdstorm_backend.datasets.filters import Expression, Filters
 from mdstorm_backend.datasets.matching_rows import matching_rows
-from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
+from mdstorm_backend.datasets.sample_dataset import fingerprint_of
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import RowsOnDemand
-from mdstorm_backend.read import SampleSource, Shard
+from mdstorm_backend.read import SampleSource
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.sample_source import Numbers
 
@@ -72,7 +73,7 @@ def _matching(dataset: SampleSource, numbers: Numbers, where: Any) -> Numbers:
         numbers = as_range(found[may_match[found]])
     if len(numbers):
         among = ChosenRows(dataset, numbers)
-        numbers = among.stored_numbers(np.flatnonzero(matching_rows(among, conditions)))
+        numbers = among.source_numbers(np.flatnonzero(matching_rows(among, conditions)))
     if not len(numbers):
         raise InvalidArgumentError(
             f"where={conditions} matches none of the {count} rows of {url}: choose at least one"
@@ -162,13 +163,13 @@ def numbers_hash(numbers: Numbers) -> str:
     return fingerprint_of(text)
 
 
-class ChosenRows(SampleDataset):
+class ChosenRows(DatasetView):
     """A dataset that consists of some rows of another dataset, in a given order.
 
     Parameters
     ----------
     source : SampleSource
-        The other dataset. `shard`, `begin_shard` and `find_open` take its shards' numbers.
+        The other dataset.
     rows : range or numpy.ndarray
         Numbers of the rows, int64, each of them in the dataset.
     chosen : str, optional
@@ -176,12 +177,8 @@ class ChosenRows(SampleDataset):
     """
 
     def __init__(self, source: SampleSource, rows: Numbers, chosen: str | None = None) -> None:
-        self.source, self.rows, self.chosen = source, rows, chosen or numbers_hash(rows)
-        self.url, self.schema, self.bytes_ahead = source.url, source.schema, source.bytes_ahead
-        sizes = _sizes(rows, source)
-        self.shard_sizes = tuple(sizes.tolist())
-        per_row = source.nbytes / max(len(source), 1)
-        self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
+        super().__init__(source, _sizes(rows, source).tolist())
+        self.rows, self.chosen = rows, chosen or numbers_hash(rows)
         self.fingerprint = fingerprint_of(f"{source.fingerprint} {self.chosen}".encode())
 
     def _mdstorm_description(self, *, full: bool) -> Description:
@@ -193,25 +190,20 @@ class ChosenRows(SampleDataset):
         """The dataset with all of its rows."""
         return self.source
 
-    @property
-    def is_mapped(self) -> bool:
-        """Whether opening a shard only maps a file."""
-        return self.source.is_mapped
-
-    def files_identity(self) -> str:
-        """Identify the state of the dataset's files."""
-        return self.source.files_identity()
-
     def located(
         self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
     ) -> Located:
         """Find the stored rows of samples."""
         numbers = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
-        found = Located(self.stored_numbers(numbers), self.source.bounds, kept, is_first=is_first)
+        found = Located(self.source_numbers(numbers), self.source.bounds, kept, is_first=is_first)
         found.numbered = numbers
         return found
 
     def stored_numbers(self, numbers: Numbers) -> Numbers:
+        """Return the numbers that samples have in the whole dataset."""
+        return self.source.stored_numbers(self.source_numbers(numbers))
+
+    def source_numbers(self, numbers: Numbers) -> Numbers:
         """Return the numbers that samples have in the source."""
         rows = self.rows
         if not isinstance(rows, range):
@@ -224,10 +216,11 @@ class ChosenRows(SampleDataset):
         return found if found.step == 1 else _array(found)
 
     def samples_of(self, row: int) -> list[int]:
-        """Return the numbers of the samples that are a row of the source, ascending."""
+        """Return the numbers of the samples that are a row of the whole dataset, ascending."""
+        in_source = self.source.samples_of(row)
         if isinstance(self.rows, range):
-            return [self.rows.index(row)] if row in self.rows else []
-        found: list[int] = np.flatnonzero(self.rows == row).tolist()
+            return sorted(self.rows.index(one) for one in in_source if one in self.rows)
+        found: list[int] = np.flatnonzero(np.isin(self.rows, in_source)).tolist()
         return found
 
     def locate(self, i: int) -> tuple[int, int]:
@@ -242,26 +235,6 @@ class ChosenRows(SampleDataset):
         if not -len(self) <= i < len(self):
             raise IndexError(f"sample {i} of {len(self)} chosen ones in {self.url}")
         return int(self.rows[i])
-
-    def select(self, columns: Any) -> tuple[str, ...]:
-        """Return the names of the columns to read."""
-        return self.source.select(columns)
-
-    def shard(self, number: int) -> Shard:
-        """Open a stored shard."""
-        return self.source.shard(number)
-
-    def begin_shard(self, number: int) -> Shard:
-        """Open a stored shard, which may still be downloading."""
-        return self.source.begin_shard(number)
-
-    def find_open(self, number: int) -> Shard | None:
-        """Return a stored shard if it is open."""
-        return self.source.find_open(number)
-
-    def release(self) -> None:
-        """Close shards that are kept open."""
-        self.source.release()
 
 
 def _sizes(rows: Numbers, dataset: SampleSource) -> npt.NDArray[np.int64]:

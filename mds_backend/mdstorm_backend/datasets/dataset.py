@@ -9,6 +9,9 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_files
 from mdstorm_backend.cache.dataset_files import DirectFiles
@@ -114,6 +117,8 @@ class Dataset(SampleDataset):
         Called with each shard before its file is opened. It must be picklable.
     written : str, optional
         When the index was written, if known: see `read_index`.
+    starts : numpy.ndarray, optional
+        The `first_rows` of some shards of a dataset; by default, these are all shards.
 
     Attributes
     ----------
@@ -138,6 +143,7 @@ class Dataset(SampleDataset):
     whole: str = ""
     prepare: Callable[[ShardInfo], object] | None = None
     written: str | None = None
+    starts: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         index = self.index
@@ -215,8 +221,13 @@ class Dataset(SampleDataset):
         other.schema = schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
         return other
 
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """Number of each shard's first row in the whole dataset, before shards were left out."""
+        return super().first_rows if self.starts is None else self.starts
+
     def with_shards(self, numbers: Sequence[int]) -> Dataset:
-        """Return a dataset with only the shards `numbers`, in that order."""
+        """Return a dataset with only the shards `numbers`, in that order, for a filter."""
         chosen, shards = [int(number) for number in numbers], self.index.shards
         if chosen == list(range(len(shards))):
             return self
@@ -224,6 +235,7 @@ class Dataset(SampleDataset):
             self,
             index=replace(self.index, shards=tuple(shards[i] for i in chosen)),
             fingerprint=fingerprint_of(f"{self.fingerprint} {chosen}".encode()),
+            starts=self.first_rows[chosen],
         )
 
     def files_identity(self) -> str:

@@ -43,6 +43,7 @@ from mdstorm_backend.read import (
 from mdstorm_backend.read.batch_formats import formatter, to_table
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.reader import Reader
+from mdstorm_backend.read.row_numbers import RowNumbers
 from mdstorm_backend.read.sample_source import Numbers
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class SampleDataset(Described, ABC):
         Bytes of shards to open ahead of use; 0 unless opening a shard may wait for the network.
     chosen : str or None
         Identifies the rows, if only some rows of `all_rows` were chosen.
+    row_numbers : RowNumbers or None
+        Computes the column of row numbers, if there is one.
     """
 
     url: str
@@ -95,12 +98,23 @@ class SampleDataset(Described, ABC):
     shard_bytes: tuple[int, ...]
     bytes_ahead: int = 0
     chosen: str | None = None
+    row_numbers: RowNumbers | None = None
     _open_shards: OpenShards[Any]
 
     @property
     def all_rows(self) -> SampleSource:
         """The dataset with all of its rows."""
         return self
+
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """Number of each shard's first row in the whole dataset, before shards were left out."""
+        return self.bounds[:-1]
+
+    @cached_property
+    def _shifts(self) -> npt.NDArray[np.int64]:
+        """For each shard, what a row's number in the whole dataset exceeds its number here by."""
+        return self.first_rows - self.bounds[:-1]
 
     @property
     @abstractmethod
@@ -134,12 +148,18 @@ class SampleDataset(Described, ABC):
         return np.ones(len(self.shard_sizes), np.bool_)
 
     def stored_numbers(self, numbers: Numbers) -> Numbers:
-        """Return the numbers that samples have in `all_rows`."""
-        return numbers
+        """Return the numbers that samples have in the whole dataset."""
+        if not self._shifts.any():
+            return numbers
+        found = np.asarray(numbers)
+        return found + self._shifts[np.searchsorted(self.bounds, found, side="right") - 1]
 
     def samples_of(self, row: int) -> list[int]:
-        """Return the numbers of the samples that are a row of `all_rows`, ascending."""
-        return [row]
+        """Return the numbers of the samples that are a row of the whole dataset, ascending."""
+        sizes = np.diff(self.bounds)
+        shards = np.flatnonzero((self.first_rows <= row) & (row < self.first_rows + sizes))
+        found: list[int] = (row - self._shifts[shards]).tolist()
+        return found
 
     def content_identity(self) -> str:
         """Identify the dataset and the time of its files.

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mdstorm_backend import base, read
 from mdstorm_backend.base.arguments import Argument
-from mdstorm_backend.datasets import check_rows, check_where
+from mdstorm_backend.datasets import check_row_numbers, check_rows, check_where
 from mdstorm_backend.format import MAX_IMAGE_BYTES
 
 FillNulls: TypeAlias = Annotated[
@@ -117,5 +117,17 @@ Where: TypeAlias = Annotated[
         batches. Each machine evaluates them once, and keeps the result in its cache.
         """,
         check_where,
+    ),
+]
+RowNumbers: TypeAlias = Annotated[
+    str | None,
+    Argument(
+        None,
+        """str, optional
+        Name of a column to add, int64, with the number of each row in the dataset, from 0 in stored
+        order over all streams. `rows` takes these numbers, and ``trace`` returns them. They hold
+        for one version of a table.
+        """,
+        check_row_numbers,
     ),
 ]

@@ -112,8 +112,12 @@ class NullPolicy:
         return column.name in self.fill or column.name in self.masks
 
     def __call__(self, batch: Batch) -> Batch:
-        """Fill and mask nulls in a batch, which must have been read with exact nulls."""
-        result = {column.name: self._treat(batch[column.name], column) for column in self.schema}
+        """Fill and mask nulls in a batch, which must have been read with exact nulls.
+
+        Columns that are not in the schema are returned unchanged.
+        """
+        treated = {column.name: self._treat(batch[column.name], column) for column in self.schema}
+        result = {**batch, **treated}
         for name in self.masks:
             result[name + MASK_SUFFIX] = are_null(batch[name])
         return result

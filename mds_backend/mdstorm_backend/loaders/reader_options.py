@@ -230,7 +230,7 @@ class ReaderOptions:
             "settings": self.order.settings(),
             **vars(self.conditions),
             **self.order.recorded(
-                {"columns": list(self.schema.names), "num_epochs": self.num_epochs}
+                {"columns": list(self.stored_columns), "num_epochs": self.num_epochs}
             ),
         }
 
@@ -238,6 +238,12 @@ class ReaderOptions:
     def schema(self) -> Schema:
         """The columns that are read, as they are stored."""
         return self.dataset.schema.select(self.dataset.select(self.columns))
+
+    @property
+    def stored_columns(self) -> tuple[str, ...]:
+        """Names of the columns that are read, without row numbers."""
+        names, numbers = self.schema.names, self.dataset.row_numbers
+        return names if numbers is None else names[:-1]
 
     @cached_property
     def nulls(self) -> NullPolicy:

@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -77,6 +78,8 @@ class ParquetDataset(SampleDataset):
         The version of a table, or the id of its snapshot; None for files that are not a table.
     table_location : Location or None
         Directory of a table, whose files may be elsewhere.
+    starts : numpy.ndarray or None
+        The `first_rows` of some row groups of a dataset; None for all row groups.
 
     Attributes
     ----------
@@ -97,6 +100,7 @@ class ParquetDataset(SampleDataset):
     table_fields: Mapping[str, TableField] = field(default_factory=dict)
     table_version: int | None = None
     table_location: Location | None = None
+    starts: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
@@ -203,8 +207,13 @@ class ParquetDataset(SampleDataset):
             row_groups=tuple(map(with_texts, self.row_groups)),
         )
 
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """Number of each row group's first row in the whole dataset."""
+        return super().first_rows if self.starts is None else self.starts
+
     def with_shards(self, numbers: Sequence[int]) -> ParquetDataset:
-        """Return a dataset with only the row groups `numbers`, in that order."""
+        """Return a dataset with only the row groups `numbers`, in that order, for a filter."""
         chosen = [int(number) for number in numbers]
         if chosen == list(range(len(self.row_groups))):
             return self
@@ -213,6 +222,7 @@ class ParquetDataset(SampleDataset):
             self,
             row_groups=tuple(self.row_groups[number] for number in chosen),
             fingerprint=fingerprint_of(text.encode()),
+            starts=self.first_rows[chosen],
         )
 
     def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:

@@ -15,7 +15,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format import Batch, slice_batch
-from mdstorm_backend.order.chunk import Chunk, RowsOnDemand, ShardRows, short_type
+from mdstorm_backend.order.chunk import Chunk, RowsOnDemand, ShardRows, numbers_of, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 
@@ -154,6 +154,11 @@ class Located:
             found = self._found.numbers
         numbers: list[int] = found.tolist()
         return numbers
+
+    def stored_numbers(self) -> npt.NDArray[np.int64]:
+        """Return the numbers of the stored rows, which differ from `numbers` for chosen rows."""
+        found = self._found if isinstance(self.chunk, RowsOnDemand) else None
+        return numbers_of(self.chunk) if found is None else found.numbers
 
     def owners(self) -> npt.NDArray[np.int64]:
         """Return the number of each sample's shard."""

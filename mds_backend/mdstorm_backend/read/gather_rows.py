@@ -29,6 +29,7 @@ from mdstorm_backend.read.block import Located, Selection
 from mdstorm_backend.read.logical import no_values, view_dtype
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.record_gather import CHUNK_BYTES, RecordGatherer
+from mdstorm_backend.read.row_numbers import RowNumbers
 from mdstorm_backend.read.shard import MemoryShard, Shard
 from mdstorm_backend.read.stacking import Output
 
@@ -53,11 +54,14 @@ class Gatherer:
         Return nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
         The entries that `arranged` makes from the batch: matrices may replace their columns.
+    row_numbers : RowNumbers, optional
+        Makes the last column, which is not in `schema`.
     """
 
     schema: Schema
     exact_nulls: bool = False
     outputs: Sequence[Output] = ()
+    row_numbers: RowNumbers | None = None
 
     def __post_init__(self) -> None:
         keep_freed_memory()
@@ -80,6 +84,12 @@ class Gatherer:
         Batch
             Freshly allocated; NumPy columns are writable.
         """
+        batch = self._gathered(parts)
+        if self.row_numbers is not None:
+            batch[self.row_numbers.name] = self.row_numbers(parts)
+        return batch
+
+    def _gathered(self, parts: Sequence[Located]) -> Batch:
         schema, exact_nulls = self.schema, self.exact_nulls
         if not parts:
             return {c.name: no_values(c, exact_nulls=exact_nulls) for c in schema}

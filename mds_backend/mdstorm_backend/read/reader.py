@@ -100,15 +100,17 @@ class Reader:
 
     @cached_property
     def schema(self) -> Schema:
-        """The columns to read, as stored."""
-        return self.dataset.schema.select(self.dataset.select(self.columns))
+        """The columns to read, as stored; without row numbers."""
+        names, numbers = self.dataset.select(self.columns), self.dataset.row_numbers
+        return self.dataset.schema.select(names if numbers is None else names[:-1])
 
     @cached_property
     def _gather(self) -> Gatherer:
         # The user's functions receive columns rather than matrices.
         has_functions = self.prepare or self.transform or self.images
         outputs = () if has_functions else self.outputs
-        return Gatherer(self.schema, exact_nulls=self.exact_nulls, outputs=outputs)
+        nulls, numbers = self.exact_nulls, self.dataset.row_numbers
+        return Gatherer(self.schema, exact_nulls=nulls, outputs=outputs, row_numbers=numbers)
 
     @cached_property
     def _damage(self) -> Damage:

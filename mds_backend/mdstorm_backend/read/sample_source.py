@@ -11,10 +11,8 @@ import numpy.typing as npt
 from mdstorm_backend.format import Schema
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.read.block import Located, Opened
+from mdstorm_backend.read.row_numbers import Numbers, RowNumbers
 from mdstorm_backend.read.shard import Shard
-
-#: Sample numbers within a dataset, in any order.
-Numbers = range | npt.NDArray[np.int64]
 
 
 class SampleSource(Protocol):
@@ -86,14 +84,22 @@ class SampleSource(Protocol):
     def chosen(self) -> str | None:
         """Identifies the chosen rows; None if this is the whole dataset."""
 
+    @property
+    def first_rows(self) -> npt.NDArray[np.int64]:
+        """Number of each shard's first row in the whole dataset, before shards were left out."""
+
+    @property
+    def row_numbers(self) -> RowNumbers | None:
+        """Computes the last column, if that has the rows' numbers and is not stored."""
+
     def may_match(self, filters: Any, unbounded: Collection[str] = ()) -> npt.NDArray[np.bool_]:
         """Return for each shard whether a row may match `Filters`, without reading rows."""
 
     def stored_numbers(self, numbers: Numbers) -> Numbers:
-        """Return the numbers that samples have in `all_rows`."""
+        """Return the numbers that samples have in the whole dataset."""
 
     def samples_of(self, row: int) -> list[int]:
-        """Return the numbers of the samples that are a row of `all_rows`, ascending."""
+        """Return the numbers of the samples that are a row of the whole dataset, ascending."""
 
     def located(
         self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False

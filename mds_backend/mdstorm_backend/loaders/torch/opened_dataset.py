@@ -14,7 +14,13 @@ from torch.utils.data import get_worker_info
 from mdstorm_backend import loaders
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.worker_processes import end_with_parent
-from mdstorm_backend.datasets import Dataset, choose_rows, describe_place, open_streams
+from mdstorm_backend.datasets import (
+    Dataset,
+    NumberedRows,
+    choose_rows,
+    describe_place,
+    open_streams,
+)
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
@@ -117,6 +123,8 @@ class OpenedDataset:
         settings = self.settings
         chosen, is_shuffled = (settings.rows, settings.where), self.order.uses_seed
         dataset = choose_rows(self.dataset, *chosen, is_shuffled=is_shuffled)
+        if settings.row_numbers is not None:
+            dataset = NumberedRows(dataset, settings.row_numbers)
         is_chosen = dataset.chosen is not None
         self.order = self.order.over(self._stream_shapes(dataset), chosen=is_chosen)
         # Chosen rows are a single stream.

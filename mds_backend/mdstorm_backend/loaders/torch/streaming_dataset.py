@@ -224,6 +224,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         world: Any = None,
         rows: arguments.Rows = None,
         where: arguments.Where = None,
+        row_numbers: arguments.RowNumbers = None,
     ) -> None:
         super().__init__()
         found = dict(locals())
