@@ -215,13 +215,9 @@ class ChosenRows(DatasetView):
         found = rows[numbers.start : numbers.stop]
         return found if found.step == 1 else _array(found)
 
-    def samples_of(self, row: int) -> list[int]:
-        """Return the numbers of the samples that are a row of the whole dataset, ascending."""
-        in_source = self.source.samples_of(row)
-        if isinstance(self.rows, range):
-            return sorted(self.rows.index(one) for one in in_source if one in self.rows)
-        found: list[int] = np.flatnonzero(np.isin(self.rows, in_source)).tolist()
-        return found
+    def samples_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the numbers of the samples that are rows of the whole dataset, ascending."""
+        return np.flatnonzero(np.isin(_array(self.rows), self.source.samples_of(rows)))
 
     def locate(self, i: int) -> tuple[int, int]:
         """Return the number of the stored shard that holds sample `i`, and its row there."""

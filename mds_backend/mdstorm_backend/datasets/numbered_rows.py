@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mdstorm_backend.datasets.dataset_view import DatasetView
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -69,9 +70,9 @@ class NumberedRows(DatasetView):
         """Return the numbers that samples have in the whole dataset."""
         return self.source.stored_numbers(numbers)
 
-    def samples_of(self, row: int) -> list[int]:
-        """Return the numbers of the samples that are a row of the whole dataset, ascending."""
-        return self.source.samples_of(row)
+    def samples_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the numbers of the samples that are rows of the whole dataset, ascending."""
+        return self.source.samples_of(rows)
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """Return the names of the columns to read, the numbers last."""

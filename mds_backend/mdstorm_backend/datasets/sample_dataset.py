@@ -154,12 +154,20 @@ class SampleDataset(Described, ABC):
         found = np.asarray(numbers)
         return found + self._shifts[np.searchsorted(self.bounds, found, side="right") - 1]
 
-    def samples_of(self, row: int) -> list[int]:
-        """Return the numbers of the samples that are a row of the whole dataset, ascending."""
-        sizes = np.diff(self.bounds)
-        shards = np.flatnonzero((self.first_rows <= row) & (row < self.first_rows + sizes))
-        found: list[int] = (row - self._shifts[shards]).tolist()
-        return found
+    def samples_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the numbers of the samples that are rows of the whole dataset, ascending.
+
+        Parameters
+        ----------
+        rows : numpy.ndarray
+            int64, numbers of rows, ascending and each once.
+        """
+        lows = np.searchsorted(rows, self.first_rows)
+        counts = np.searchsorted(rows, self.first_rows + np.diff(self.bounds)) - lows
+        # In each shard, the rows from `lows` on.
+        starts = np.repeat(lows - np.cumsum(counts) + counts, counts)
+        found = rows[starts + np.arange(len(starts))] - np.repeat(self._shifts, counts)
+        return np.unique(found)
 
     def content_identity(self) -> str:
         """Identify the dataset and the time of its files.

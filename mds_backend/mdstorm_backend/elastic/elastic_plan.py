@@ -225,6 +225,10 @@ class ElasticPlan(Plan):
                 before = sum(count > taken for count in lists[: part + 1])
                 yield sum(min(count, taken) for count in lists) + before
 
+    def epoch_sizes(self) -> Iterator[int]:
+        """Yield the number of this rank's samples in the plan, all of one epoch."""
+        yield sum(self._counts)
+
     def num_batches(self) -> int:
         """Return this rank's number of batches up to the end of the epoch."""
         return sum(self._lists)

@@ -5,13 +5,14 @@ Plans are pure, so the rows of another rank are the samples of that rank's plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import accumulate, islice
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
@@ -61,13 +62,26 @@ class Trace:
         self._skip = start.skip
         self._segment = Segment(options, replace(start, skip=0)).remaining()
 
-    def rows(self, batch: int | range, rank: int = 0) -> _Numbers:
+    def __repr__(self) -> str:
+        segment, order = self._segment, self._segment.options.order
+        counts = [one.plan.num_batches() for one in segment.onward()] if self._ends else [None]
+        size = "endless" if None in counts else f"{sum(filter(None, counts)):,} batches"
+        position, world = segment.position, f"rank {order.world.rank} of {order.world_size}"
+        begin = f"epoch {position.epoch} after {position.consumed:,} samples"
+        return f"Trace({segment.options.dataset.url!r}, {world}, from {begin}, {size})"
+
+    @property
+    def _ends(self) -> bool:
+        return self._segment.options.num_epochs is not None
+
+    def rows(self, batch: int | range | slice, rank: int = 0) -> _Numbers:
         """Return the numbers of a batch's rows, in the order of the batch, as int64.
 
         Parameters
         ----------
-        batch : int or range
-            Number of the batch, from 0; or a range of numbers, for the rows of one after another.
+        batch : int, range or slice
+            Number of the batch, from 0; or several numbers, for the rows of one after another. A
+            slice without an end means all remaining batches of the pass.
         rank : int
             The rank that reads it.
 
@@ -78,12 +92,16 @@ class Trace:
         StateMismatchError
             If the state does not describe this rank.
         """
+        begun = self._of_rank(rank)
+        if isinstance(batch, slice):
+            batch = self._range_of(batch, begun)
         batches = range(batch, batch + 1) if is_integer(batch) else batch
         if not isinstance(batches, range) or batches.step != 1 or batches.start < 0:
             raise InvalidArgumentError(
-                f"batch must be an integer of at least 0 or a range of them, found {batch!r}"
+                "batch must be an integer of at least 0, or a range or slice of them, found "
+                f"{batch!r}"
             )
-        begun, parts, left = self._of_rank(rank), [np.empty(0, np.int64)], len(batches)
+        parts, left = [np.empty(0, np.int64)], len(batches)
         if left:
             begun.seek(batches.stop, f"batch {batches.stop - 1}")  # raises if there is none
             segment, count = begun.seek(batches.start + 1, "")
@@ -98,6 +116,81 @@ class Trace:
         found = found[self._skip :] if batches.start == 0 else found
         return np.asarray(self._segment.options.dataset.stored_numbers(found))
 
+    def _range_of(self, batches: slice, begun: Segment) -> object:
+        """Return the numbers that a slice means; the slice itself if it means none."""
+        start, stop = batches.start or 0, batches.stop
+        if stop is None and self._ends:
+            stop = sum(segment.plan.num_batches() or 0 for segment in begun.onward())
+        are_numbers = is_integer(start) and is_integer(stop) and batches.step in (None, 1)
+        return range(start, max(start, stop)) if are_numbers else batches
+
+    def find(self, rows: Any, epochs: range | None = None) -> pa.Table:
+        """Return every time that some rows come.
+
+        Parameters
+        ----------
+        rows : sequence of int or boolean array
+            Numbers of the rows, or one boolean for each row.
+        epochs : range, optional
+            The epochs to search, by their numbers. Those that begin after this pass are epochs of
+            further passes. By default, the rest of this pass.
+
+        Returns
+        -------
+        pyarrow.Table
+            int64 columns ``row``, ``epoch``, ``batch`` and ``rank``, sorted by the last three.
+            Batches are counted as in `rows`, and in further passes from the beginning of each.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such row, or the pass never ends and `epochs` is not given.
+        StateMismatchError
+            If the state describes only one of several ranks.
+        """
+        options, first = self._segment.options, self._segment.position.epoch
+        last = self._segment.position.last_epoch(options.num_epochs)
+        if epochs is None:
+            if last is None:
+                raise InvalidArgumentError(
+                    "the pass never ends: pass the epochs to search, for example "
+                    f"epochs=range({first}, {first + 1})"
+                )
+            epochs = range(first, last + 1)
+        if not isinstance(epochs, range) or epochs.step != 1:
+            raise InvalidArgumentError(f"epochs must be a range such as range(3), found {epochs!r}")
+        samples = options.dataset.samples_of(self._checked(rows))
+        ranks = range(options.order.world_size)
+        parts = [part for rank in ranks for part in self._times(rank, samples, epochs.stop)]
+        found = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
+        found = found[:, found[1] >= epochs.start]
+        found[0] = options.dataset.stored_numbers(found[0])
+        _, epoch, batch, rank = found
+        found = found[:, np.lexsort((rank, batch, epoch))]
+        return pa.table(dict(zip(("row", "epoch", "batch", "rank"), found, strict=True)))
+
+    def _times(self, rank: int, samples: _Numbers, stop: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield when samples come on a rank before the epoch `stop`.
+
+        Each array has shape ``(4, times)``: samples, epochs, batches and ranks.
+        """
+        segment, before, skipped = self._of_rank(rank), 0, self._skip
+        while (epoch := segment.position.epoch) < stop:
+            plan, samples_of_plan = segment.plan, segment.plan.samples(None)
+            ends = np.cumsum([*islice(plan.epoch_sizes(), stop - epoch)])
+            found, places = _places(samples_of_plan.chunks, samples, int(ends[-1]))
+            batches = _batches_of(samples_of_plan.sizes, places)
+            is_in = (batches >= 0) & (places >= skipped)
+            epochs = epoch + np.searchsorted(ends, places, side="right")
+            times = np.stack([found, epochs, before + batches, np.full(len(found), rank)])
+            yield times[:, is_in]
+            following, skipped = segment.following(), 0
+            if following is not None:
+                segment, before = following, before + (plan.num_batches() or 0)
+            else:
+                start = segment.position.beginning_of(epoch + len(ends))
+                segment, before = replace(segment, start=start), 0
+
     def where(self, row: int) -> Where:
         """Return where a row comes next: the batch and the rank that reads it.
 
@@ -110,18 +203,26 @@ class Trace:
         StateMismatchError
             If the state describes only one of several ranks.
         """
-        self.shard_and_row(row)  # raises if there is no such row
-        segment = self._segment
-        samples = segment.options.dataset.samples_of(row)
-        if found := self._find_any(samples):
+        if found := self._next(row):
             return found
-        reason = "it was read before, or the order leaves it out"
-        whole = replace(segment.options, drop_last=False)
-        if not samples:
-            reason = "rows= or where= does not choose it"
-        elif Trace(whole, segment.start)._find_any(samples):
+        options, start = self._segment.options, self._segment.start
+        whole = replace(options, drop_last=False)
+        reason = "the order leaves it out of this epoch"
+        if not len(options.dataset.samples_of(self._checked([row]))):
+            reason = "rows= or where= does not choose it, or a filter leaves it out"
+        elif Trace(whole, start)._next(row):
             reason = "drop_last drops the batch that would have it"
+        elif Trace(whole, start.beginning_of(start.epoch))._next(row):
+            reason = "it was read before, in this epoch"
         raise InvalidArgumentError(f"row {row} does not come in the rest of this pass: {reason}")
+
+    def _next(self, row: int) -> Where | None:
+        """Return where a row comes next, up to the end of the next epoch; None if it does not."""
+        epoch = self._segment.position.epoch
+        last = self._segment.position.last_epoch(self._segment.options.num_epochs)
+        stop = epoch + _EPOCHS if last is None else min(epoch + _EPOCHS, last + 1)
+        found = self.find([row], range(epoch, stop)).slice(0, 1).to_pylist()
+        return Where(found[0]["batch"], found[0]["rank"]) if found else None
 
     def shard_and_row(self, row: int) -> tuple[int, int]:
         """Return the number of the shard that holds a row, and the row's number in it.
@@ -129,15 +230,37 @@ class Trace:
         Raises
         ------
         InvalidArgumentError
-            If there is no such row.
+            If there is no such row, or a filter leaves out its shard.
         """
         dataset = self._segment.options.dataset.all_rows
-        if not is_integer(row) or not 0 <= row < len(dataset):
+        samples = dataset.samples_of(self._checked([row]))
+        if not len(samples):
             raise InvalidArgumentError(
-                f"row must be an integer from 0 to {len(dataset) - 1}, found {row!r}: "
-                f"{dataset.url} has {len(dataset)} rows"
+                f"row {row} of {dataset.url} is in a shard that filters or a selector leave out: "
+                "trace a reader without them"
             )
-        return dataset.locate(int(row))
+        return dataset.locate(int(samples[0]))
+
+    def _checked(self, rows: Any) -> _Numbers:
+        """Return the numbers of rows, ascending and without repeats.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such row.
+        """
+        dataset, found = self._segment.options.dataset.all_rows, np.asarray(rows)
+        count = int(max(dataset.first_rows + np.diff(dataset.bounds), default=0))
+        if found.dtype == np.bool_ and found.shape == (count,):
+            found = np.flatnonzero(found)
+        is_number = found.dtype.kind in "iu" and found.ndim == 1
+        wrong = found[(found < 0) | (found >= count)] if is_number else rows
+        if not is_number or len(wrong):
+            raise InvalidArgumentError(
+                f"row must be an integer from 0 to {count - 1}, found {wrong[0]!r}: "
+                f"{dataset.url} has {count} rows"
+            )
+        return np.unique(found.astype(np.int64))
 
     def _of_rank(self, rank: int) -> Segment:
         """Return the segment of another rank, whose order differs only in the rank."""
@@ -153,28 +276,6 @@ class Trace:
                 f"rank {rank} are not known: pass the state of that rank, in its process"
             )
         return other
-
-    def _find_any(self, samples: Iterable[int]) -> Where | None:
-        """Return where the first of some samples comes next; None if none of them does."""
-        return min(filter(None, map(self._find, samples)), default=None)
-
-    def _find(self, sample: int) -> Where | None:
-        """Return where a sample comes next; None if it does not."""
-        size = self._segment.options.order.world_size
-        segments = {rank: self._of_rank(rank) for rank in range(size)}
-        before = [0] * size
-        for _ in range(_EPOCHS):
-            found = []
-            for rank, segment in segments.items():
-                if (batch := _batch_of(segment, sample, self._skip)) is not None:
-                    found.append(Where(before[rank] + batch, rank))
-            if found:
-                return min(found)
-            for rank, segment in segments.items():
-                before[rank] += segment.plan.num_batches() or 0
-            following = {rank: segment.following() for rank, segment in segments.items()}
-            segments = {rank: one for rank, one in following.items() if one is not None}
-        return None
 
 
 def trace_of_state(
@@ -256,27 +357,44 @@ def _cut(chunks: Iterator[Chunk], start: int, stop: int) -> Iterator[_Numbers]:
         begin += len(chunk)
 
 
-def _batch_of(segment: Segment, sample: int, skip: int) -> int | None:
-    """Return the first batch that has a sample after the first `skip` rows; None if there is none.
+def _batches_of(sizes: Iterator[int], places: _Numbers) -> _Numbers:
+    """Return the number of the batch that has each of the ascending `places`; -1 if none has."""
+    ends = np.zeros(1, np.int64)
+    while len(places) and ends[-1] <= places[-1]:
+        more = np.fromiter(islice(sizes, len(ends)), np.int64)
+        if not len(more):
+            break
+        ends = np.concatenate([ends, ends[-1] + np.cumsum(more)])
+    batches = np.searchsorted(ends, places, side="right") - 1
+    return np.where(batches < len(ends) - 1, batches, -1)
 
-    Up to the end of the next epoch: a pass may be endless, and a rank may never read it.
+
+def _places(
+    chunks: Iterator[Chunk], samples: _Numbers, stop: int
+) -> tuple[_Numbers, _Numbers]:
+    """Return which samples come before the place `stop`, in order, and their places.
+
+    `samples` must be ascending.
     """
-    plan = segment.plan
-    places = _places(plan.samples(None).chunks, sample, _EPOCHS * (plan.rows_per_epoch + 1))
-    place = next((place for place in places if place >= skip), None)
-    if place is None:
-        return None
-    ends = accumulate(plan.samples(None).sizes)
-    return next((number for number, end in enumerate(ends) if end > place), None)
-
-
-def _places(chunks: Iterator[Chunk], sample: int, most: int) -> Iterator[int]:
-    """Yield where a sample comes among the first samples of the chunks, `most` or more."""
-    begin = 0
-    for chunk in chunks:
-        if begin >= most:
-            return
-        # Most chunks do not have the sample, and show it without computing their order.
-        if sample in (chunk.window if isinstance(chunk, RowsOnDemand) else chunk):
-            yield from (begin + np.flatnonzero(numbers_of(chunk) == sample)).tolist()
+    found, places, begin = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+    while begin < stop:
+        chunk = next(chunks)
+        numbers, at = _members(chunk, samples)
+        found.append(numbers)
+        places.append(begin + at)
         begin += len(chunk)
+    return np.concatenate(found), np.concatenate(places)
+
+
+def _members(chunk: Chunk, samples: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """Return the samples that a chunk has, in its order, and their places in it."""
+    if isinstance(chunk, range):
+        low, high = np.searchsorted(samples, (chunk.start, chunk.stop))
+        return samples[low:high], samples[low:high] - chunk.start
+    if isinstance(chunk, RowsOnDemand):
+        found, at = chunk.window.places(samples)
+        order = np.argsort(at)
+        order = order[(at[order] >= chunk.part.start) & (at[order] < chunk.part.stop)]
+        return found[order], at[order] - chunk.part.start
+    at = np.flatnonzero(np.isin(chunk, samples))
+    return chunk[at], at

@@ -117,9 +117,15 @@ class ShardWindow:
         owners = self._owners(rows)
         return ShardRows(self.shards, self.firsts, owners, rows - self._offsets[owners])
 
-    def __contains__(self, sample: int) -> bool:
-        """Whether a sample is in the window, without computing the order."""
-        return bool(((self.starts <= sample) & (sample < self.starts + self.sizes)).any())
+    def places(self, samples: Numbers) -> tuple[Numbers, Numbers]:
+        """Return which of the ascending `samples` are in the window, and their positions in it."""
+        lows = np.searchsorted(samples, self.starts)
+        counts = np.searchsorted(samples, self.starts + self.sizes) - lows
+        if not counts.any():
+            return samples[:0], samples[:0]
+        owners = np.repeat(np.arange(len(counts)), counts)
+        found = samples[np.arange(len(owners)) + (lows - np.cumsum(counts) + counts)[owners]]
+        return found, self._permutation.places(found - self.firsts[owners] + self._offsets[owners])
 
     @cached_property
     def _offsets(self) -> Numbers:
@@ -191,6 +197,26 @@ class Permutation:
         while len(outside := np.flatnonzero(numbers >= self._size)):
             numbers[outside] = self._permuted(numbers[outside])
         return numbers
+
+    def places(self, numbers: Numbers) -> Numbers:
+        """Return the positions of some numbers, int64: the inverse of the method `numbers`."""
+        if self._drawn is not None:
+            places = np.empty(self._size, np.int64)
+            places[self._drawn] = np.arange(self._size)
+            return places[numbers]
+        places = self._unpermuted(numbers)
+        while len(outside := np.flatnonzero(places >= self._size)):
+            places[outside] = self._unpermuted(places[outside])
+        return places
+
+    def _unpermuted(self, cells: Numbers) -> Numbers:
+        last_column = (1 << self._bits) - 1
+        row, column = cells >> self._bits, cells & last_column
+        num_rows = len(self._wrapped) // 2
+        for of_rows, of_columns in reversed(self._steps):
+            row = (row - of_columns[column]) % num_rows
+            column = (column - of_rows[row]) & last_column
+        return (row << self._bits) | column
 
     def _permuted(self, cells: Numbers) -> Numbers:
         last_column = (1 << self._bits) - 1

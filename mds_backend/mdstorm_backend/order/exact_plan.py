@@ -190,6 +190,12 @@ class ExactPlan(Plan):
         """Number of this rank's samples in the first epoch; other epochs may differ by one."""
         return len(self.order.rows(self.num_samples))
 
+    def epoch_sizes(self) -> Iterator[int]:
+        """Yield the number of this rank's samples in each epoch, from the plan's beginning on."""
+        for start in self._starts():
+            done, stop = max(self._first, start), start + self.num_samples
+            yield self._lanes_at(start).num_dealt(self.order.rank, done, stop)
+
     def num_batches(self) -> int | None:
         """Return the number of batches, the same on all ranks; None if the pass never ends."""
         if self.begin.is_end or not self.num_samples:
@@ -241,15 +247,19 @@ class ExactPlan(Plan):
         return EpochLanes(self.num_samples, epoch * self.num_samples, self._stop, lanes)
 
     def _chunks(self) -> Iterator[Chunk]:
-        done, rank = self._first, self.order.rank
-        first_epoch, num_epochs = self.begin.pass_epoch, self.batching.num_epochs
-        first = done // max(self.num_samples, 1)
-        for epoch in count(first) if num_epochs is None else range(first, num_epochs):
-            lanes, number = self._lanes_at(epoch * self.num_samples), first_epoch + epoch
-            consumed = max(done - epoch * self.num_samples, 0)
+        rank, first_epoch = self.order.rank, self.begin.pass_epoch
+        for start in self._starts():
+            lanes, consumed = self._lanes_at(start), max(self._first - start, 0)
+            epoch = first_epoch + start // self.num_samples
             whole = [(rank, range(len(lanes.first_lane(rank))))] if not consumed else None
             for lane, used in whole or lanes.remaining(rank, consumed):
-                yield from self.order.chunks(self.bounds, lanes.first_lane(lane), number, used)
+                yield from self.order.chunks(self.bounds, lanes.first_lane(lane), epoch, used)
+
+    def _starts(self) -> Iterator[int]:
+        """Yield the number in the pass of the first sample of each epoch that the plan reads."""
+        size, stop = self.num_samples, self._stop
+        first = self._first // max(size, 1) * size
+        return count(first, size) if stop is None else iter(range(first, stop, max(size, 1)))
 
 
 def cut(chunks: Iterator[Chunk], sizes: Iterator[int], part: int, parts: int) -> Iterator[Chunk]:

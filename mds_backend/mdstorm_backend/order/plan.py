@@ -223,6 +223,10 @@ class Plan(ABC):
         """
 
     @abstractmethod
+    def epoch_sizes(self) -> Iterator[int]:
+        """Yield the number of this rank's samples in each epoch, from the plan's beginning on."""
+
+    @abstractmethod
     def samples(self, part: int | None = 0) -> Samples:
         """Return the samples and batches of a part; for None, those of all parts in turn."""
 

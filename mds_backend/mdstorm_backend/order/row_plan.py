@@ -223,6 +223,13 @@ class RowPlan(Plan):
             "loader.state_dict()"
         )
 
+    def epoch_sizes(self) -> Iterator[int]:
+        """Yield the number of this rank's samples in each epoch, from the plan's beginning on."""
+        skipped = self.begin.row
+        for _ in self.epochs:
+            yield len(self.rows) - skipped
+            skipped = 0
+
     def samples(self, part: int | None = 0) -> Samples:
         """Return the row groups of a part, or of all parts; each row group is a batch."""
         every = 1 if part is None else self.batching.num_parts

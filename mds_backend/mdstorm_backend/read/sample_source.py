@@ -98,8 +98,8 @@ class SampleSource(Protocol):
     def stored_numbers(self, numbers: Numbers) -> Numbers:
         """Return the numbers that samples have in the whole dataset."""
 
-    def samples_of(self, row: int) -> list[int]:
-        """Return the numbers of the samples that are a row of the whole dataset, ascending."""
+    def samples_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the numbers of the samples that are rows of the whole dataset, ascending."""
 
     def located(
         self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False

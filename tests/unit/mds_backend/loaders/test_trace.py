@@ -88,6 +88,7 @@ def test_traced_rows_are_those_that_loaders_yield_on_every_rank(
     except NoDataAvailableError:  # fewer rows remain than there are ranks
         reject()
     found: dict[int, tuple[int, int]] = {}
+    times: list[tuple[int, int, int]] = []
     for rank in range(ranks):
         loader = make(local, rank, ranks, run, workers)
         if state is not None:
@@ -98,8 +99,11 @@ def test_traced_rows_are_those_that_loaders_yield_on_every_rank(
         with pytest.raises(InvalidArgumentError, match="beyond the end of the pass"):
             trace.rows(len(batches), rank)
         for number, batch in enumerate(batches):
+            times += [(row, number, rank) for row in batch if row % 7 == 0]
             for row in batch:
                 found[row] = min(found.get(row, (number, rank)), (number, rank))
+    table = trace.find(range(0, ROWS, 7)).select(["row", "batch", "rank"])
+    assert sorted(map(tuple, map(dict.values, table.to_pylist()))) == sorted(times)
     for row in range(0, ROWS, 7):
         if row in found:
             assert trace.where(row) == found[row]
