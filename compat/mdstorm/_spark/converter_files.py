@@ -54,6 +54,8 @@ class ModelInputs:
     stack : bool or str
         Whether a sequence selects one ``(rows, columns)`` tensor instead of a dict. The name of a
         NumPy dtype also casts the values to that dtype.
+    row_numbers : str or None
+        Name of the column of row numbers, which is not a feature by default if `stack` is passed.
 
     Raises
     ------
@@ -70,6 +72,7 @@ class ModelInputs:
     labels: ColumnNames | None = None
     sample_weights: ColumnNames | None = None
     stack: StackOption = False
+    row_numbers: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stack", checked_stack(self.stack))
@@ -136,6 +139,7 @@ class ModelInputs:
                     f"such columns{choose_among(unknown[0], outputs)}; nested columns are "
                     "available if schema_fields lists them"
                 )
+        self._check_row_numbers()
         if self.features is None:
             if self and not self._others(outputs):
                 raise InvalidArgumentError(
@@ -145,6 +149,22 @@ class ModelInputs:
             return list(outputs)
         others = set(self._others(outputs))
         return [name for name in outputs if name not in others]
+
+    def _check_row_numbers(self) -> None:
+        """Raise InvalidArgumentError if the model's columns leave out the row numbers."""
+        in_others = self.features is None and not self.stack
+        named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
+        if (
+            self
+            and self.row_numbers is not None
+            and not in_others
+            and self.row_numbers not in named
+        ):
+            raise InvalidArgumentError(
+                f"row_numbers={self.row_numbers!r} adds a column that batches would not have, "
+                "because none of features, labels and sample_weights lists it: list it in labels, "
+                "or leave all of these out to get batches as dicts"
+            )
 
     def narrowed(self, options: ReaderOptions) -> ReaderOptions:
         """Return options that read only the used columns, and stack them if requested.
@@ -183,9 +203,10 @@ class ModelInputs:
         return {name: names for name in arguments if (names := getattr(self, name)) is not None}
 
     def _others(self, outputs: Collection[str]) -> tuple[str, ...]:
-        """Return the output columns that no argument mentions."""
+        """Return the output columns that no argument mentions; no row numbers for a matrix."""
         named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
-        return tuple(name for name in outputs if name not in named)
+        is_left_out = self.row_numbers if self.stack else None
+        return tuple(name for name in outputs if name not in named and name != is_left_out)
 
 
 def _listed(names: ColumnNames) -> Sequence[str]:

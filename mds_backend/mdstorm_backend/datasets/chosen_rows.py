@@ -25,7 +25,7 @@ from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import RowsOnDemand
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.read.block import Located, Opened
-from mdstorm_backend.read.sample_source import Numbers
+from mdstorm_backend.read.row_numbers import Numbers
 
 
 def choose_rows(dataset: SampleSource, rows: Any, where: Any, *, is_shuffled: bool) -> SampleSource:
@@ -51,34 +51,36 @@ def choose_rows(dataset: SampleSource, rows: Any, where: Any, *, is_shuffled: bo
         return dataset
     numbers: Numbers = range(len(dataset))
     if rows is not None:
-        numbers = _numbers(check_rows("rows", rows), len(dataset), dataset.url)
+        numbers = numbers_of_rows(dataset, rows)
     if where is not None:
-        numbers = _matching(dataset, numbers, where)
+        among, numbers = numbers, matching_numbers(dataset, numbers, where)
+        if not len(numbers):
+            raise InvalidArgumentError(
+                f"where={_conditions(dataset, where)} matches none of the {len(among)} rows of "
+                f"{dataset.url}: choose at least one"
+            )
     chosen = numbers_hash(numbers)
     if is_shuffled and not is_ascending(numbers):
-        numbers = as_range(np.sort(_array(numbers)))
+        numbers = as_range(np.sort(as_array(numbers)))
     return ChosenRows(dataset, numbers, chosen)
 
 
-def _matching(dataset: SampleSource, numbers: Numbers, where: Any) -> Numbers:
-    """Return the rows among `numbers` that match `where`."""
-    count, schema, url = len(numbers), dataset.schema, dataset.url
-    conditions: Filters | Expression
-    if isinstance(where, pc.Expression):
-        conditions = Expression.of("where", where, schema, url)
-    else:
-        conditions = Filters.of("where", where, schema, url)
-        found = _array(numbers)
+def matching_numbers(dataset: SampleSource, numbers: Numbers, where: Any) -> Numbers:
+    """Return the rows among `numbers` that match `where`, as a range if they are evenly spaced."""
+    conditions = _conditions(dataset, where)
+    if isinstance(conditions, Filters):
+        found = as_array(numbers)
         may_match = np.repeat(dataset.may_match(conditions), dataset.shard_sizes)
         numbers = as_range(found[may_match[found]])
     if len(numbers):
         among = ChosenRows(dataset, numbers)
         numbers = among.source_numbers(np.flatnonzero(matching_rows(among, conditions)))
-    if not len(numbers):
-        raise InvalidArgumentError(
-            f"where={conditions} matches none of the {count} rows of {url}: choose at least one"
-        )
     return numbers if isinstance(numbers, range) else as_range(numbers)
+
+
+def _conditions(dataset: SampleSource, where: Any) -> Filters | Expression:
+    kind = Expression if isinstance(where, pc.Expression) else Filters
+    return kind.of("where", where, dataset.schema, dataset.url)
 
 
 def check_rows(name: str, rows: Any) -> Any:
@@ -100,8 +102,15 @@ def check_rows(name: str, rows: Any) -> Any:
     return array
 
 
-def _numbers(rows: Any, count: int, url: str) -> Numbers:
-    """Return the numbers of the chosen rows among `count` rows, as a range if possible."""
+def numbers_of_rows(dataset: SampleSource, rows: Any) -> Numbers:
+    """Return the numbers of chosen rows, as a range if possible.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If `rows` has another form, does not match the dataset, or chooses nothing.
+    """
+    rows, count, url = check_rows("rows", rows), len(dataset), dataset.url
     if isinstance(rows, np.ndarray) and rows.dtype == np.bool_:
         if len(rows) != count:
             raise InvalidArgumentError(
@@ -140,7 +149,8 @@ def as_range(numbers: npt.NDArray[np.int64]) -> Numbers:
     return numbers
 
 
-def _array(numbers: Numbers) -> npt.NDArray[np.int64]:
+def as_array(numbers: Numbers) -> npt.NDArray[np.int64]:
+    """Return numbers as an array, int64; an array is returned itself."""
     if isinstance(numbers, range):
         return np.arange(numbers.start, numbers.stop, numbers.step)
     return numbers
@@ -213,11 +223,11 @@ class ChosenRows(DatasetView):
         if not isinstance(numbers, range):
             return rows.start + rows.step * numbers
         found = rows[numbers.start : numbers.stop]
-        return found if found.step == 1 else _array(found)
+        return found if found.step == 1 else as_array(found)
 
     def samples_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the numbers of the samples that are rows of the whole dataset, ascending."""
-        return np.flatnonzero(np.isin(_array(self.rows), self.source.samples_of(rows)))
+        return np.flatnonzero(np.isin(as_array(self.rows), self.source.samples_of(rows)))
 
     def locate(self, i: int) -> tuple[int, int]:
         """Return the number of the stored shard that holds sample `i`, and its row there."""

@@ -14,8 +14,7 @@ from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.read.block import Located, Opened
-from mdstorm_backend.read.row_numbers import RowNumbers
-from mdstorm_backend.read.sample_source import Numbers
+from mdstorm_backend.read.row_numbers import Numbers, RowNumbers
 
 
 def check_row_numbers(name: str, column: object) -> None:
@@ -42,6 +41,8 @@ class NumberedRows(DatasetView):
     InvalidArgumentError
         If the dataset has a column of this name.
     """
+
+    row_numbers: RowNumbers
 
     def __init__(self, source: SampleSource, name: str) -> None:
         super().__init__(source, source.shard_sizes)

@@ -63,6 +63,8 @@ def write_state(options: ReaderOptions, position: Position) -> dict[str, Any]:
         **options.compared(),
         **options.first_plan.state_keys(position),
     }
+    if options.batch_size > 1:  # 1 may mean single samples; only `trace_of_state` reads it
+        ours["batch_size"] = options.batch_size
     if position.skip:
         ours["skip"] = position.skip
     return {

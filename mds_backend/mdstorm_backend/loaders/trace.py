@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base.checks import is_integer
+from mdstorm_backend.datasets import choose_rows
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
@@ -93,9 +94,9 @@ class Trace:
             If the state does not describe this rank.
         """
         begun = self._of_rank(rank)
+        batches: object = range(batch, batch + 1) if is_integer(batch) else batch
         if isinstance(batch, slice):
-            batch = self._range_of(batch, begun)
-        batches = range(batch, batch + 1) if is_integer(batch) else batch
+            batches = self._range_of(batch, begun)
         if not isinstance(batches, range) or batches.step != 1 or batches.start < 0:
             raise InvalidArgumentError(
                 "batch must be an integer of at least 0, or a range or slice of them, found "
@@ -254,8 +255,8 @@ class Trace:
         if found.dtype == np.bool_ and found.shape == (count,):
             found = np.flatnonzero(found)
         is_number = found.dtype.kind in "iu" and found.ndim == 1
-        wrong = found[(found < 0) | (found >= count)] if is_number else rows
-        if not is_number or len(wrong):
+        wrong = [*found[(found < 0) | (found >= count)]] if is_number else [rows]
+        if wrong:
             raise InvalidArgumentError(
                 f"row must be an integer from 0 to {count - 1}, found {wrong[0]!r}: "
                 f"{dataset.url} has {count} rows"
@@ -282,10 +283,12 @@ def trace_of_state(
     state: object,
     dataset: SampleSource,
     *,
-    batch_size: int = 1,
+    batch_size: int | None = None,
     drop_last: bool = False,
     num_workers: int = 0,
     ranks: int | None = None,
+    rows: Any = None,
+    where: Any = None,
 ) -> Trace:
     """Return which rows the batches of a pass have that resumes at a state, without its loader.
 
@@ -295,15 +298,19 @@ def trace_of_state(
         The state, which has the order, its seed and the selection.
     dataset : SampleSource
         The dataset.
-    batch_size, drop_last, num_workers
+    batch_size : int, optional
+        Rows of a batch; by default as in the state.
+    drop_last, num_workers
         How the loader makes batches: see `ReaderOptions`. The state of a reader determines it.
     ranks : int, optional
         Number of ranks; by default that of the run in which the state was taken.
+    rows, where
+        The loader's arguments, which its state identifies but does not contain.
 
     Raises
     ------
     InvalidArgumentError
-        If only reading shows which rows a batch has.
+        If only reading shows which rows a batch has, or arguments differ from the loader's.
     StateMismatchError
         If the state was taken from a different dataset, or is not a state of mdstorm.
     """
@@ -315,25 +322,33 @@ def trace_of_state(
     of_rank, size = "row" in ours, ranks or number(ours, "world_size", 1)
     if ours.get("filters") or ours.get("predicate") or (of_rank and ours.get("transform")):
         raise _not_known(dataset.url)
-    if ours.get("rows"):
+    stated = number(ours, "batch_size", 1) if "batch_size" in ours else batch_size
+    if stated is None or batch_size not in (None, stated):
         raise InvalidArgumentError(
-            "the state is from a run with rows= or where=, and does not contain the chosen rows: "
-            "create the loader with the same arguments, and call its trace(state)"
+            f"batch_size={batch_size}, but the state is of a loader with batch_size={stated}: pass "
+            "the loader's batch size, or leave it out if the state contains one"
         )
-    if of_rank:
-        batch_size = number(ours, "batch_size", 1)
     world = World(number(ours, "rank") if of_rank else 0, size)
-    order = order_named(str(ours.get("order"))).of_state(state, world, batch_size)
+    order = order_named(str(ours.get("order"))).of_state(state, world, stated)
+    dataset = choose_rows(dataset, rows, where, is_shuffled=order.uses_seed)
+    if ours.get("rows") != dataset.chosen:
+        raise InvalidArgumentError(
+            "the state was taken with other rows= or where=, and does not contain the chosen rows: "
+            "pass the loader's, or create the loader with them, and call its trace(state)"
+        )
+    # A state in the elastic order does not contain the number of epochs: its epoch is the last one.
+    epoch = number(state, "epoch", -1)
+    epochs_begun = max(epoch - number(ours, "first_epoch", -1), 0) + 1
     options = ReaderOptions(
         dataset,
         order,
-        batch_size,
+        stated,
         drop_last=drop_last,
         num_workers=num_workers,
         by_shard=of_rank,
         columns=ours.get("columns"),
-        num_epochs=ours.get("num_epochs"),
-        conditions=Conditions(transform=ours.get("transform")),
+        num_epochs=ours.get("num_epochs", epochs_begun),
+        conditions=Conditions(transform=ours.get("transform"), rows=dataset.chosen),
     )
     return Trace(options, read_state(state, options))
 
@@ -369,9 +384,7 @@ def _batches_of(sizes: Iterator[int], places: _Numbers) -> _Numbers:
     return np.where(batches < len(ends) - 1, batches, -1)
 
 
-def _places(
-    chunks: Iterator[Chunk], samples: _Numbers, stop: int
-) -> tuple[_Numbers, _Numbers]:
+def _places(chunks: Iterator[Chunk], samples: _Numbers, stop: int) -> tuple[_Numbers, _Numbers]:
     """Return which samples come before the place `stop`, in order, and their places.
 
     `samples` must be ascending.

@@ -15,7 +15,7 @@ _MOST_LANES = 256
 
 
 def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
-    """Return the value of a key, which must be an integer of at least `least`.
+    """Return the value of a key, which must be an integer from `least` to 2**63 - 1.
 
     Raises
     ------
@@ -23,7 +23,7 @@ def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
         If the value is missing or anything else.
     """
     value = state.get(key)
-    if not is_integer(value) or value < least:
+    if not is_integer(value) or not least <= value < 1 << 63:
         raise damaged(f"{key!r} must be an integer of at least {least}, found {value!r}")
     return int(value)
 

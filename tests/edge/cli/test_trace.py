@@ -54,11 +54,12 @@ def test_rows_of_a_batch_after_a_checkpoint_are_shown(
             assert [row["number"] for row in found] == batches[number]
             assert [row["__row__"] for row in found] == batches[number]
     row = rest[4][0]
-    shown = json.loads(run("trace", checkpoint, *options, "--row", row, "--format", "json").stdout)
-    assert (shown["batch"], shown["rank"]) == (min(n for n, b in enumerate(rest) if row in b), 0)
-    assert open_dataset(str(dataset)).locate(row) == (shown["shard"], shown["row_in_shard"])
-    text = run("trace", checkpoint, *options, "--row", row).stdout
-    assert text.endswith(f"comes in batch {shown['batch']} of rank 0\n")
+    for question in (("--row", row), ("--where", f"number = {row}"), ("--row", row, "--row", row)):
+        result = run("trace", checkpoint, *options, *question, "--format", "json")
+        (shown,) = json.loads(result.stdout)
+        assert (shown["row"], shown["batch"], shown["rank"]) == (row, 4, 0)
+        assert open_dataset(str(dataset)).locate(row) == (shown["shard"], shown["row_in_shard"])
+    assert str(row) in run("trace", checkpoint, *options, "--row", row).stdout
 
 
 def test_rows_are_written_to_files(
@@ -88,16 +89,16 @@ def test_state_of_a_reader_has_row_groups_as_batches(dataset: Path, tmp_path: Pa
 def test_wrong_use_prints_error_with_remedy(dataset: Path, tmp_path: Path) -> None:
     checkpoint = tmp_path / "step.pt"
     taken(make(dataset), checkpoint)
+    options = ("--dataset", dataset, "--batch-size", 17)
+    assert "batch_size=16" in run("trace", checkpoint, *options, "--batch", 1).stderr
     options = ("--dataset", dataset)
-    assert "--batch-size" in run("trace", checkpoint, *options, "--batch", 1).stderr
-    options = (*options, "--batch-size", 16)
     assert "either --batch or --row" in run("trace", checkpoint, *options).stderr
     assert "beyond the end" in run("trace", checkpoint, *options, "--batch", 999).stderr
     assert "row must be" in run("trace", checkpoint, *options, "--row", 999).stderr
     torch.save([1], checkpoint)
-    assert "contains 0 states" in run("trace", checkpoint, *options, "--row", 1).stderr
+    assert "contains no state" in run("trace", checkpoint, *options, "--row", 1).stderr
     torch.save(np.arange(3), checkpoint)
-    assert "save state_dict()" in run("trace", checkpoint, *options, "--row", 1).stderr
+    assert "save the state alone" in run("trace", checkpoint, *options, "--row", 1).stderr
     spec = TransformSpec(lambda frame: frame)
     loader = make(dataset, transform_spec=spec, cur_shard=0, shard_count=2)
     taken(loader, checkpoint)

@@ -1,0 +1,252 @@
+"""``row_numbers=``: a column that has the number of each row, which ``rows=`` takes."""
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.kit import delta_tables
+from tests.kit.small_datasets import write_dataset
+
+from mdstorm import TransformSpec, make_batch_reader, make_reader
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, TransformError
+from mdstorm.ngram import NGram
+from mdstorm.predicates import in_lambda
+from mdstorm.pytorch import BatchedDataLoader, DataLoader
+from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import open_dataset
+
+ROWS = 60
+TABLE = pa.table(
+    {
+        "id": [10 * row for row in range(ROWS)],
+        "text": [None if row % 7 == 0 else str(row) for row in range(ROWS)],
+        "half": [2 * row // ROWS for row in range(ROWS)],
+    }
+)
+
+
+def write(kind: str, path: Path) -> None:
+    """Write the table; every seventh row of a Delta table is deleted by a vector."""
+    if kind == "mds":
+        fields = {"id": "long", "text": "string", "half": "long"}
+        write_dataset(path, TABLE, fields, shard_size=1_200)
+    elif kind == "partitions":
+        pq.write_to_dataset(TABLE, path, ["half"], row_group_size=9, use_threads=False)
+    elif kind == "delta":
+        fields = [delta_tables.field(name, "long") for name in ("id", "half")]
+        fields.insert(1, delta_tables.field("text", "string"))
+        protocol = delta_tables.protocol("deletionVectors")
+        files = [
+            delta_tables.add(
+                path, f"{start}.parquet", TABLE.slice(start, 20), dead=[0, 7, 14], row_group_size=9
+            )
+            for start in (0, 20, 40)
+        ]
+        delta_tables.commit(path, protocol, delta_tables.metadata(fields), *files)
+    else:
+        path.mkdir()
+        pq.write_table(TABLE, path / "a.parquet", row_group_size=9)
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("numbered")
+    found = {}
+    for kind in ("mds", "parquet", "partitions", "delta"):
+        write(kind, folder / kind)
+        found[kind] = (folder / kind).as_uri()
+    return found
+
+
+@pytest.fixture(params=["mds", "parquet", "partitions", "delta"])
+def url(request: pytest.FixtureRequest, urls: dict[str, str]) -> str:
+    return urls[request.param]
+
+
+def stored_ids(url: str) -> list[int]:
+    """Return the ids of all rows, by the number of the row."""
+    with make_batch_reader(url, shuffle_row_groups=False, num_epochs=1) as reader:
+        return [*chain(*(batch.id.tolist() for batch in reader))]
+
+
+def read(url: str, **options: Any) -> list[tuple[int, int]]:
+    """Return the number and id of each row that is read."""
+    options = {"num_epochs": 1, **options}
+    with make_batch_reader(url, row_numbers="row", **options) as reader:
+        assert list(reader.schema.fields)[-1] == "row" or "null_masks" in options
+        return [pair for b in reader for pair in zip(b.row.tolist(), b.id.tolist(), strict=True)]
+
+
+def check(url: str, pairs: list[tuple[int, int]]) -> None:
+    ids = stored_ids(url)
+    assert [ids[number] for number, _ in pairs] == [id_ for _, id_ in pairs]
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a reader's arguments that choose, shuffle, cut and change rows."""
+    selection: dict[str, Any] = draw(
+        st.sampled_from(
+            [
+                {},
+                {"filters": [("id", ">", 200)]},
+                {"filters": [("half", "=", 1)]},
+                {"filters": [("half", "=", 1), ("id", "<", 500)]},
+                {"predicate": in_lambda(["id"], lambda id: id % 30 == 0)},
+                {"predicate": in_lambda(["half"], lambda half: half == 1)},
+                {"rows": [40, 3, 3, 11]},
+                {"rows": slice(5, 50, 4)},
+                {"where": [("id", ">=", 300)]},
+            ]
+        )
+    )
+    changes = [
+        {},
+        {"transform_spec": TransformSpec(lambda frame: frame[frame["row"] % 3 == 0])},
+        {"transform_spec": TransformSpec(lambda frame: frame, removed_fields=["text"])},
+        {"schema_fields": ["id"]},
+        {"null_masks": ["text"]},
+    ]
+    return {
+        **selection,
+        **draw(st.sampled_from(changes)),
+        "shuffle_row_groups": draw(st.booleans()),
+        "shuffle_rows": draw(st.booleans()),
+        "seed": draw(st.integers(1, 9)),
+        "shuffle_row_drop_partitions": draw(st.sampled_from([1, 1, 3])),
+        "order": draw(st.sampled_from(["exact", "exact", "elastic"])),
+        "num_epochs": draw(st.integers(1, 2)),
+    }
+
+
+# A rank may get none of the rows that a predicate or function keeps.
+@pytest.mark.filterwarnings("ignore:No matching data is available")
+@given(arguments=chains(), rank=st.integers(0, 1), ranks=st.integers(1, 2))
+def test_numbers_are_those_of_the_stored_rows_in_every_chain(
+    urls: dict[str, str], arguments: dict[str, Any], rank: int, ranks: int
+) -> None:
+    arguments = {**arguments, "cur_shard": min(rank, ranks - 1), "shard_count": ranks}
+    for url in urls.values():
+        check(url, read(url, **arguments))
+
+
+def test_numbers_of_chosen_and_shuffled_rows_read_the_same_rows_again(url: str) -> None:
+    pairs = read(url, shuffle_rows=True, seed=3, filters=[("id", ">", 200)])
+    numbers = [number for number, _ in pairs]
+    again = read(url, rows=numbers, shuffle_row_groups=False)
+    assert again == pairs
+
+
+def test_trace_gives_the_numbers_in_batches(url: str) -> None:
+    options = {"shuffle_rows": True, "seed": 5, "num_epochs": 1, "filters": [("half", "=", 1)]}
+    if url.endswith("partitions"):  # the filter leaves out row groups, so rows are known
+        with make_batch_reader(url, row_numbers="row", **options) as reader:
+            trace = reader.trace()
+            numbers = [batch.row.tolist() for batch in reader]
+        assert [trace.rows(batch).tolist() for batch in range(len(numbers))] == numbers
+        assert trace.where(numbers[1][2]) == (1, 0)
+        with pytest.raises(InvalidArgumentError, match="or a filter leaves it out"):
+            trace.where(0)
+
+
+@pytest.mark.filterwarnings("ignore:Currently make_reader supports")
+@pytest.mark.parametrize("loader", [DataLoader, BatchedDataLoader])
+def test_loaders_over_readers_yield_numbers(url: str, loader: Any) -> None:
+    make = make_reader if loader is DataLoader else make_batch_reader
+    with make(url, row_numbers="row", num_epochs=1, schema_fields=["id"]) as reader:
+        batches = [*loader(reader, batch_size=7, shuffling_queue_capacity=20)]
+    pairs = [p for b in batches for p in zip(b["row"].tolist(), b["id"].tolist(), strict=True)]
+    check(url, pairs)
+
+
+@pytest.mark.filterwarnings("ignore:Currently make_reader supports")
+def test_n_gram_has_the_number_of_its_first_row(url: str) -> None:
+    ngram = NGram({-1: ["id"], 0: ["id"]}, delta_threshold=10, timestamp_field="id")
+    options = {"cur_shard": 1, "shard_count": 2, "num_epochs": 1}
+    with make_reader(url, schema_fields=ngram, row_numbers="row", **options) as reader:
+        items = [*reader]
+    check(url, [(item[-1].row, item[-1].id) for item in items])
+    assert all(item[0]._fields == ("id",) for item in items)
+
+
+def test_tensorflow_datasets_yield_numbers(urls: dict[str, str]) -> None:
+    dataset = open_dataset(urls["mds"])
+    converter = SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
+    options = {"row_numbers": "row", "num_epochs": 1, "schema_fields": ["id"]}
+    with converter.make_tf_dataset(batch_size=8, **options) as batches:
+        found = [(b.row.numpy(), b.id.numpy()) for b in batches]
+    check(urls["mds"], [p for row, ids in found for p in zip(row.tolist(), ids, strict=True)])
+
+
+def test_state_taken_without_numbers_resumes_with_them(url: str) -> None:
+    options = {"shuffle_rows": True, "seed": 4, "num_epochs": 1}
+    with make_batch_reader(url, **options) as reader:
+        next(reader)
+        state = reader.state_dict()
+        rest = [batch.id.tolist() for batch in reader]
+    with make_batch_reader(url, row_numbers="row", **options) as reader:
+        reader.load_state_dict(state)
+        batches = [*reader]
+    assert [batch.id.tolist() for batch in batches] == rest
+    check(url, [pair for b in batches for pair in zip(b.row.tolist(), b.id, strict=True)])
+
+
+@pytest.fixture
+def converter(urls: dict[str, str]) -> SparkDatasetConverter:
+    dataset = open_dataset(urls["mds"])
+    return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
+
+
+def test_matrix_leaves_out_numbers_and_labels_may_list_them(
+    converter: SparkDatasetConverter,
+) -> None:
+    options = {"num_epochs": 1, "batch_size": 6, "row_numbers": "row", "stack": "float32"}
+    options |= {"schema_fields": ["id", "half"], "sample_weights": "row"}
+    with converter.make_torch_dataloader(labels="half", **options) as loader:
+        features, _, rows = next(iter(loader))
+    assert features.shape == (6, 1)
+    assert (features[:, 0] == 10 * rows).all()
+
+
+def test_model_columns_without_numbers_raise_error(converter: SparkDatasetConverter) -> None:
+    options = {"row_numbers": "row", "features": ["id"], "labels": "half"}
+    with (
+        converter.make_torch_dataloader(**options) as loader,
+        pytest.raises(InvalidArgumentError, match="row_numbers='row' adds a column that"),
+    ):
+        next(iter(loader))
+
+
+def test_name_of_a_column_raises_error(url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="row_numbers='half' adds a column"):
+        make_batch_reader(url, row_numbers="half")
+
+
+@pytest.mark.parametrize("name", [True, 3, "", ["row"]])
+def test_name_that_is_no_text_raises_error(url: str, name: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="row_numbers must be the name of the column"):
+        make_batch_reader(url, row_numbers=name)
+
+
+def test_function_that_drops_the_numbers_raises_error_that_names_them(url: str) -> None:
+    spec = TransformSpec(lambda frame: frame[["id", "text", "half"]])
+    with (
+        make_batch_reader(url, row_numbers="row", transform_spec=spec) as reader,
+        pytest.raises(TransformError, match="'row'"),
+    ):
+        next(reader)
+
+
+def test_numbers_that_match_conditions_are_those_of_the_rows(urls: dict[str, str]) -> None:
+    dataset = open_dataset(urls["mds"])
+    numbers = dataset.numbers([("id", ">", 100), ("half", "=", 0)])
+    assert numbers.tolist() == [*range(11, 30)]
+    assert numbers.dtype == np.int64
+    assert dataset.numbers([("id", "<", 0)]).tolist() == []
+    assert dataset.to_table(["id"], rows=[7, 2, 2])["id"].to_pylist() == [70, 20, 20]
