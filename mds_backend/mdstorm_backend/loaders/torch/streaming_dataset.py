@@ -150,6 +150,10 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         Conditions on columns, as tuples ``(column, operator, value)`` or as an expression: an epoch
         consists of exactly the rows that match, among `rows` if given, and all ranks have equal
         batches. Each machine evaluates them once, and keeps the result in its cache.
+    row_numbers : str, optional
+        Name of a column to add, int64, with the number of each row in the dataset, from 0 in stored
+        order over all streams. `rows` takes these numbers, and ``trace`` returns them. They hold
+        for one version of a table.
 
     Attributes
     ----------
