@@ -16,12 +16,14 @@ PACKAGES = {"mdstorm": ROOT / "compat", "mdstorm_backend": ROOT / "mds_backend"}
 USES = {
     "fingerprint": {
         "mdstorm/_datasets/decoded_source.py": "part of a view's fingerprint",
+        "mdstorm/_readers/options.py": "compared, of the data before filters leave out shards",
         "mdstorm/_selection/shard_views.py": "part of a view's fingerprint",
         "mdstorm/cli/datasets.py": "shown",
         "mdstorm_backend/cache/dataset_files.py": "with the index's time, names cached shards",
         "mdstorm_backend/datasets/chosen_rows.py": "part of a view's fingerprint",
         "mdstorm_backend/datasets/dataset.py": "part of a view's fingerprint",
         "mdstorm_backend/datasets/matching_rows.py": "names the directory of kept rows",
+        "mdstorm_backend/datasets/numbered_rows.py": "a view's fingerprint",
         "mdstorm_backend/datasets/open_streams.py": "part of a view's fingerprint",
         "mdstorm_backend/datasets/sample_dataset.py": "part of the content identity",
         "mdstorm_backend/loaders/agreement.py": "compared",
@@ -32,7 +34,7 @@ USES = {
     },
     "content_identity": {
         "mdstorm/_datasets/petastorm_metadata.py": "row group indexes of Parquet files",
-        "mdstorm/_readers/options.py": "rows in a local-disk cache",
+        "mdstorm/_readers/kept_shares.py": "rows in a local-disk cache",
         "mdstorm/_selection/row_group_index.py": "row group indexes of MDS",
         "mdstorm_backend/convert/parquet_to_mds.py": "shards of an interrupted conversion",
         "mdstorm_backend/datasets/matching_rows.py": "rows that match conditions",
