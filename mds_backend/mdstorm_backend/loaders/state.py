@@ -60,10 +60,11 @@ def write_state(options: ReaderOptions, position: Position) -> dict[str, Any]:
         "finished": options.is_last_epoch(position) and position.is_end,
         "epoch_end": position.end,
         "lanes": [list(lanes) for lanes in position.lanes],
+        "num_epochs": options.num_epochs,  # in some orders only for `trace_of_state`
         **options.compared(),
         **options.first_plan.state_keys(position),
     }
-    if options.batch_size > 1:  # 1 may mean single samples; only `trace_of_state` reads it
+    if options.batch_size > 1:  # 1 may mean single samples; also for `trace_of_state`
         ours["batch_size"] = options.batch_size
     if position.skip:
         ours["skip"] = position.skip

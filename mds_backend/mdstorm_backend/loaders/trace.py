@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.datasets import choose_rows
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError, MDStormError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import read_state, state_mapping
@@ -316,11 +316,9 @@ def trace_of_state(
     """
     state = state_mapping(state)
     ours = state.get("mdstorm")
-    settings = ours.get("settings") if isinstance(ours, Mapping) else None
-    if not isinstance(ours, Mapping) or not isinstance(settings, Mapping):
+    if not isinstance(ours, Mapping) or not isinstance(ours.get("settings"), Mapping):
         raise damaged("it does not have the order's settings, as one of MosaicML Streaming")
-    of_rank, size = "row" in ours, ranks or number(ours, "world_size", 1)
-    if ours.get("filters") or ours.get("predicate") or (of_rank and ours.get("transform")):
+    if ours.get("filters") or ours.get("predicate") or ("row" in ours and ours.get("transform")):
         raise _not_known(dataset.url)
     stated = number(ours, "batch_size", 1) if "batch_size" in ours else batch_size
     if stated is None or batch_size not in (None, stated):
@@ -328,29 +326,47 @@ def trace_of_state(
             f"batch_size={batch_size}, but the state is of a loader with batch_size={stated}: pass "
             "the loader's batch size, or leave it out if the state contains one"
         )
-    world = World(number(ours, "rank") if of_rank else 0, size)
-    order = order_named(str(ours.get("order"))).of_state(state, world, stated)
-    dataset = choose_rows(dataset, rows, where, is_shuffled=order.uses_seed)
+    how = {"batch_size": stated, "drop_last": drop_last, "num_workers": num_workers}
+    try:
+        options = _options_of_state(state, dataset, ranks, (rows, where), how)
+        return Trace(options, read_state(state, options))
+    except MDStormError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise damaged(f"its values describe no order ({error})") from error
+
+
+def _options_of_state(
+    state: Mapping[str, Any],
+    dataset: SampleSource,
+    ranks: int | None,
+    chosen: tuple[Any, Any],
+    how: Mapping[str, Any],
+) -> ReaderOptions:
+    """Return how a state's pass reads, with batches made as `how` describes."""
+    ours, of_rank = state["mdstorm"], "row" in state["mdstorm"]
+    world = World(number(ours, "rank") if of_rank else 0, ranks or number(ours, "world_size", 1))
+    order = order_named(str(ours.get("order"))).of_state(state, world, how["batch_size"])
+    dataset = choose_rows(dataset, *chosen, is_shuffled=order.uses_seed)
     if ours.get("rows") != dataset.chosen:
         raise InvalidArgumentError(
             "the state was taken with other rows= or where=, and does not contain the chosen rows: "
             "pass the loader's, or create the loader with them, and call its trace(state)"
         )
-    # A state in the elastic order does not contain the number of epochs: its epoch is the last one.
-    epoch = number(state, "epoch", -1)
-    epochs_begun = max(epoch - number(ours, "first_epoch", -1), 0) + 1
-    options = ReaderOptions(
+    # Older states in the elastic order do not contain the number of epochs: this one is the last.
+    begun = max(number(state, "epoch", -1) - number(ours, "first_epoch"), 0) + 1
+    num_epochs = ours.get("num_epochs", begun)
+    if num_epochs is not None:
+        num_epochs = number({"num_epochs": num_epochs}, "num_epochs", 1)
+    return ReaderOptions(
         dataset,
         order,
-        stated,
-        drop_last=drop_last,
-        num_workers=num_workers,
+        **how,
         by_shard=of_rank,
         columns=ours.get("columns"),
-        num_epochs=ours.get("num_epochs", epochs_begun),
+        num_epochs=num_epochs,
         conditions=Conditions(transform=ours.get("transform"), rows=dataset.chosen),
     )
-    return Trace(options, read_state(state, options))
 
 
 def _not_known(url: str) -> InvalidArgumentError:

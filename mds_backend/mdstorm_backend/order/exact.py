@@ -97,6 +97,7 @@ class ExactOrder(Order):
     def of_state(cls, state: Mapping[str, Any], world: World, batch_size: int) -> ExactOrder:
         """Return the order in which a state was taken, for a rank of `world`."""
         seed, ours = number(state, "shuffle_seed"), state["mdstorm"]
+        number(ours["settings"], "window")  # raises an error if it is damaged
         lanes = lanes_of(ours)
         padded_to = lanes[-1].padded_to if lanes and lanes[-1].size == world.size else 0
         return cls(seed, **ours["settings"], padded_to=padded_to).share_of(world)

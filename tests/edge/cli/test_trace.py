@@ -86,6 +86,55 @@ def test_state_of_a_reader_has_row_groups_as_batches(dataset: Path, tmp_path: Pa
     assert [row["number"] for row in json.loads(result.stdout)] == expected
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("epoch", 2**70),
+        ("epoch", "x"),
+        ("shuffle_seed", None),
+        ("order", "other"),
+        ("settings", {"window": None}),
+        ("settings", {"new": 1}),
+        ("columns", 3),
+        ("num_epochs", 1.5),
+        ("lanes", [[1]]),
+    ],
+)
+def test_damaged_state_prints_our_error(
+    dataset: Path, tmp_path: Path, key: str, value: object
+) -> None:
+    state = make(dataset, cur_shard=0, shard_count=2).state_dict()
+    ours = {**state["mdstorm"], key: value} if key in state["mdstorm"] else state["mdstorm"]
+    state = {**state, "mdstorm": ours} | ({key: value} if key in state else {})
+    (tmp_path / "state.json").write_text("\ufeff" + json.dumps(state), encoding="utf-8")
+    found = run("trace", tmp_path / "state.json", "--dataset", dataset, "--row", 1)
+    assert found.stderr.startswith("error: ")
+    assert found.exit_code in (2, 3)
+
+
+def test_checkpoint_with_several_states_needs_a_key(dataset: Path, tmp_path: Path) -> None:
+    train, other = make(dataset, seed=3).state_dict(), make(dataset, seed=4).state_dict()
+    checkpoint = {"loaders": {"train": train, "validation": other}}
+    checkpoint["itself"] = checkpoint
+    torch.save(checkpoint, tmp_path / "step.pt")
+    command = ("trace", tmp_path / "step.pt", "--dataset", dataset, "--batch", "0:2")
+    assert "choose one with --key" in run(*command).stderr
+    assert "only under ['loaders." in run(*command, "--key", "test").stderr
+    found = run(*command, "--key", "train", "--format", "json")
+    numbers = [row["__row__"] for row in json.loads(found.stdout)]
+    assert numbers == make(dataset, seed=3).trace(train).rows(range(2)).tolist()
+
+
+def test_state_of_chosen_rows_needs_the_same_rows(dataset: Path, tmp_path: Path) -> None:
+    loader = make(dataset, rows=[200, 5, 9], shuffling_queue_capacity=0)
+    (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+    (tmp_path / "rows.json").write_text("[200, 5, 9]")
+    command = ("trace", tmp_path / "state.json", "--dataset", dataset, "--format", "json")
+    assert "taken with other rows=" in run(*command, "--batch", 0).stderr
+    found = run(*command, "--batch", 0, "--loader-rows", tmp_path / "rows.json")
+    assert sorted(row["__row__"] for row in json.loads(found.stdout)) == [5, 9, 200]
+
+
 def test_wrong_use_prints_error_with_remedy(dataset: Path, tmp_path: Path) -> None:
     checkpoint = tmp_path / "step.pt"
     taken(make(dataset), checkpoint)
