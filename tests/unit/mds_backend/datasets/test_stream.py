@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 from tests.kit.small_datasets import write_numbers
 
-from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset, streams_registry
+from mdstorm_backend import (
+    ExactOrder,
+    Stream,
+    StreamingDataLoader,
+    StreamingDataset,
+    streams_registry,
+)
 from mdstorm_backend.datasets.open_streams import open_stream
 from mdstorm_backend.datasets.stream_files import StreamDefaults, StreamFiles
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
@@ -106,12 +112,14 @@ def test_stream_of_missing_dataset_raises_error_with_the_fix(tmp_path: Path) -> 
         open_stream(Stream(remote=str(tmp_path), local=str(tmp_path / "x")), StreamDefaults())
 
 
-def test_pickling_a_stream_with_credentials_raises_error() -> None:
-    harmless = StreamDefaults(storage_options={"anon": True})
-    copy = pickle.loads(pickle.dumps(harmless))  # noqa: S301 - our own bytes
-    assert copy.storage_options == {"anon": True}
+def test_pickling_a_dataset_with_credentials_raises_error(tmp_path: Path) -> None:
+    def dataset(**options: Any) -> StreamingDataset:
+        # With an order, nothing is opened.
+        return StreamingDataset(local=str(tmp_path), order=ExactOrder(), storage_options=options)
+
+    pickle.dumps(dataset(anon=True))
     with pytest.raises(InvalidArgumentError, match=r"\['secret'\]") as caught:
-        pickle.dumps(StreamDefaults(storage_options={"secret": "hush"}))
+        pickle.dumps(dataset(secret="hush"))
     assert "hush" not in str(caught.value)
 
 
