@@ -193,6 +193,9 @@ def check_launcher() -> Finding:
     from mdstorm_backend.order import find_world
 
     world = find_world()
+    if world.unknown:
+        found, _, remedy = world.unknown.rpartition(": ")
+        return Finding("launcher", "note", found, remedy)
     found = f"rank {world.rank} of {world.size} on {world.num_nodes} hosts, from {world.source}"
     if world.size == 1:
         found = "none: this process reads all rows"

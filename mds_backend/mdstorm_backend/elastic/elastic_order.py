@@ -305,8 +305,8 @@ class ElasticOrder(Order):
         return self.world.replicated(self.replication).size
 
     def share_of(self, world: World) -> ElasticOrder:
-        """Return the same order for the rank and size of `world`."""
-        return replace(self, world=world, follows_world=False)
+        """Return the same order for the rank and size of `world`, which must be known."""
+        return replace(self, world=world.known(), follows_world=False)
 
     def with_window(self, window: int) -> ElasticOrder:
         """Return the order, shuffled in blocks of `window` samples; 1 means the default size."""

@@ -1,8 +1,7 @@
 """MosaicML Streaming's small functions and constants, including those for distributed training.
 
-Rank and sizes come from torchrun's variables, the only ones that MosaicML Streaming reads, or else
-from the world that the loaders use: see `mdstorm_backend.order.find_world`. Nothing here creates a
-process group.
+Rank and world size are those of the loaders: see `mdstorm_backend.order.find_world`. MosaicML
+Streaming reads only torchrun's variables. Nothing here creates a process group.
 """
 
 from __future__ import annotations
@@ -208,12 +207,12 @@ _Object = TypeVar("_Object")
 
 def get_rank() -> int:
     """Return the rank of this process, or 0 without a launcher."""
-    return int(os.environ.get("RANK") or find_world().rank)
+    return find_world().rank
 
 
 def get_world_size() -> int:
     """Return the number of processes that train together, or 1 without a launcher."""
-    return int(os.environ.get("WORLD_SIZE") or find_world().size)
+    return find_world().size
 
 
 def get_local_rank() -> int:

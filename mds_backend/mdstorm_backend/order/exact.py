@@ -154,7 +154,8 @@ class ExactOrder(Order):
         return self.shuffle_rows or self.window > 0
 
     def share_of(self, world: World) -> ExactOrder:
-        """Return the same order for the rank and size of `world`."""
+        """Return the same order for the rank and size of `world`, which must be known."""
+        world = world.known()
         return replace(self, rank=world.rank, world_size=world.size, follows_world=False)
 
     def padded(self, batch_size: int) -> ExactOrder:

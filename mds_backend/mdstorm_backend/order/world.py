@@ -57,6 +57,8 @@ class World:
     source : str
         Origin of these values, for messages, such as ``torchrun's variables RANK and WORLD_SIZE``;
         empty if there is no launcher.
+    unknown : str
+        The error that `known` raises, if this process is one of several and its rank is unknown.
 
     Raises
     ------
@@ -68,6 +70,7 @@ class World:
     size: int = 1
     local_size: int = 1
     source: str = field(default="", compare=False)
+    unknown: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 0 <= self.rank < self.size:
@@ -80,6 +83,18 @@ class World:
                 f"{self.size} ranks cannot be on nodes of {self.local_size} ranks each: the world "
                 "size must be a multiple of the number of ranks per node"
             )
+
+    def known(self) -> World:
+        """Return this world, of which a share can be taken.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the rank of this process is unknown.
+        """
+        if self.unknown:
+            raise InvalidArgumentError(self.unknown)
+        return self
 
     @property
     def num_nodes(self) -> int:
@@ -175,9 +190,11 @@ def find_world() -> World:
     of torchrun, Horovod, Open MPI and PMI; SLURM's variables within an ``srun`` step with more than
     one task; ``TF_CONFIG``. Nothing is imported and no process group is created.
 
-    ``WORLD_SIZE`` alone is ignored, because Lightning sets it in processes that get their rank
-    later, with their process group. The number of ranks per node is the launcher's, or 1 if the
-    launcher does not set it.
+    If there is only a ``WORLD_SIZE`` above 1, as in jobs of ``databricks air run``, the result has
+    rank 0 and size 1, and `World.known` raises an error. Lightning sets ``LOCAL_RANK`` also, in
+    processes that get their rank later, with their process group.
+
+    The number of ranks per node is the launcher's, or 1 if the launcher does not set it.
 
     Raises
     ------
@@ -199,7 +216,12 @@ def find_world() -> World:
         found = re.fullmatch(r"(\d+)(\(x\d+\))?", per_node)
         # Use 1 if nodes have different numbers of tasks.
         return _from_pair(_SLURM, 1 if found is None else int(found[1]))
-    return _from_tf_config(os.environ.get("TF_CONFIG", ""))
+    if text := os.environ.get("TF_CONFIG"):
+        return _from_tf_config(text)
+    size = os.environ.get(_TORCH.size, "")
+    if "LOCAL_RANK" in os.environ or not size.isdecimal() or int(size) <= 1:
+        return World()
+    return World(unknown=_incomplete(_TORCH, _TORCH.size, _TORCH.rank))
 
 
 def _of_group(rank: int, size: int) -> World:
@@ -213,16 +235,21 @@ def _of_group(rank: int, size: int) -> World:
 def _from_pair(pair: _Pair, local_size: int = 1) -> World:
     for one, other in ((pair.rank, pair.size), (pair.size, pair.rank)):
         if other not in os.environ:
-            raise InvalidArgumentError(
-                f"the environment variable {one} is {os.environ[one]!r}, and {other} is not set, "
-                "so this process's share of the rows is unknown: set both as "
-                f"{pair.launcher} does, or unset {one} to read all rows"
-            )
+            raise InvalidArgumentError(_incomplete(pair, one, other))
     if pair.local_size in os.environ:
         local_size = _integer(pair.local_size)
     variables = ", ".join(filter(None, pair[1:]))
     source = f"{pair.launcher}'s variables {pair.rank} and {pair.size}"
     return _checked(source, variables, _integer(pair.rank), _integer(pair.size), local_size)
+
+
+def _incomplete(pair: _Pair, one: str, other: str) -> str:
+    """Return the error message for a launcher's variables of which only `one` is set."""
+    return (
+        f"the environment variable {one} is {os.environ[one]!r}, and {other} is not set, so this "
+        f"process's share of the rows is unknown: start the program with {pair.launcher}, which "
+        f"sets both, or unset {one} to read all rows"
+    )
 
 
 def _checked(source: str, variables: str, rank: int, size: int, local_size: int) -> World:
@@ -253,8 +280,6 @@ def _integer(variable: str) -> int:
 
 def _from_tf_config(text: str) -> World:
     """Return the world described by TensorFlow's ``TF_CONFIG``, where the chief has rank 0."""
-    if not text:
-        return World()
     try:
         config = json.loads(text)
         cluster, task = config.get("cluster", {}), config.get("task", {})

@@ -90,7 +90,7 @@ BROKEN = [
         Broken(
             worker("echo hello"), "workers", "does not run as a Python", "export PYSPARK_PYTHON="
         ),
-        Broken(lambda s: s.set(RANK=1), "launcher", "WORLD_SIZE is not set", "set both"),
+        Broken(lambda s: s.set(RANK=1), "launcher", "WORLD_SIZE is not set", "with torchrun"),
         Broken(
             lambda setup: None,
             *("cache-dir", "'ftpx://a/b' cannot be opened", "use file:///…"),

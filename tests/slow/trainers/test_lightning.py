@@ -57,6 +57,17 @@ def test_data_module_reads_each_row_once_on_two_processes(url: str, tmp_path: Pa
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn", "ddp_notebook"])
+def test_each_launcher_gives_shares_where_only_world_size_was_set(
+    url: str, tmp_path: Path, strategy: str
+) -> None:
+    start = partial(launch_by_lightning, WORLD_SIZE="8")  # as `databricks air run` sets it
+    run = fit(url, "module", tmp_path, start=start, devices=2, strategy=strategy)
+    for part in ("train0", "train1", "train0_validation", "test", "predict"):
+        assert run.recorded(part).rows == each_once(ROWS), part
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("devices", "strategy", "package"),
     [

@@ -1,5 +1,6 @@
 """Row shares based on the launcher's variables, and the warning when there are no shares."""
 
+import pickle
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +16,16 @@ from tests.unit.compat.spark.converters import (
     with_each,
     with_each_in_either_order,
 )
+from torch.utils.data import DataLoader
 
+from mdstorm.doctor import check_setup
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import ExactOrder, StreamingDataset, open_dataset
+from mdstorm_backend.maintenance import head, inspect
+from mdstorm_backend.streaming.base import distributed
 
 ROWS = 1_000
 SHUFFLED = {"num_epochs": 1, "shuffle_rows": True}
@@ -39,6 +45,41 @@ def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
         monkeypatch.setenv("WORLD_SIZE", str(size))
 
     return set_rank
+
+
+def streaming(converter: SparkDatasetConverter) -> StreamingDataset:
+    return StreamingDataset(local=converter.cache_dir_url.removeprefix("file://"), batch_size=16)
+
+
+#: Uses of a share that follows the world, each of which needs the rank.
+SHARES: dict[str, Callable[[SparkDatasetConverter], object]] = {
+    "torch-len": lambda c: len(c.make_torch_dataloader(16, **AUTO)),
+    "torch-state": lambda c: c.make_torch_dataloader(16, **AUTO).state_dict(),
+    "torch-pass": lambda c: next(iter(c.make_torch_dataloader(16, **AUTO))),
+    "elastic": lambda c: next(iter(c.make_torch_dataloader(16, **AUTO, order="elastic"))),
+    "tf-pass": lambda c: next(iter(c.make_tf_dataset(16, **AUTO))),
+    "reader": lambda c: next(make_batch_reader(c.cache_dir_url, **AUTO)),
+    "streaming-len": lambda c: len(streaming(c)),
+    "streaming-pass": lambda c: next(iter(streaming(c))),
+    "streaming-workers": lambda c: next(iter(DataLoader(streaming(c), 16, num_workers=1))),
+    "batches": lambda c: open_dataset(c.cache_dir_url).batches(
+        16, order=ExactOrder(follows_world=True)
+    ),
+}
+#: Uses that need no rank; each returns whether its result is right.
+WITHOUT_SHARE: dict[str, Callable[[SparkDatasetConverter], bool]] = {
+    "torch": lambda c: len(list(c.make_torch_dataloader(ROWS, **SHUFFLED))) == 1,
+    "tf": lambda c: len(list(c.make_tf_dataset(ROWS, **SHUFFLED))) == 1,
+    "reader": lambda c: sum(len(b.number) for b in make_batch_reader(c.cache_dir_url)) == ROWS,
+    "batches": lambda c: len(list(open_dataset(c.cache_dir_url).batches(ROWS))) == 1,
+    "head": lambda c: len(head(c.cache_dir_url, 3)["number"]) == 3,
+    "inspect": lambda c: inspect(c.cache_dir_url).rows == ROWS,
+    "sample": lambda c: int(streaming(c)[7]["number"]) == 7,
+    "repr": lambda c: "a world that is not known" in repr(c.make_torch_dataloader(16, **AUTO)),
+    "pickle": lambda c: len(pickle.dumps(streaming(c))) < 10_000,
+    "doctor": lambda c: not check_setup().problems and "with torchrun" in f"{check_setup()}",
+    "rank": lambda c: (distributed.get_rank(), distributed.get_world_size()) == (0, 1),
+}
 
 
 class TestAutomaticShares:
@@ -174,3 +215,47 @@ class TestWarning:
         assert done.stdout.split() == [str(ROWS)]
         assert done.stderr.count("Every process reads all rows") == 1
         assert "Horovod's variables HOROVOD_RANK" in done.stderr
+
+
+class TestWorldSizeAlone:
+    """`WORLD_SIZE` without `RANK`, as ``databricks air run`` sets it in every job."""
+
+    @pytest.fixture(autouse=True)
+    def world_size(self, monkeypatch: pytest.MonkeyPatch, launch: Launch) -> None:
+        monkeypatch.setenv("WORLD_SIZE", "8")
+
+    @pytest.mark.parametrize("take", SHARES.values(), ids=SHARES)
+    def test_taking_a_share_raises_error_that_names_torchrun(
+        self, thousand: SparkDatasetConverter, take: Callable[[SparkDatasetConverter], object]
+    ) -> None:
+        with pytest.raises(InvalidArgumentError, match=r"WORLD_SIZE is '8', and RANK.*torchrun"):
+            take(thousand)
+
+    @pytest.mark.parametrize("read", WITHOUT_SHARE.values(), ids=WITHOUT_SHARE)
+    def test_reading_without_a_share_works(
+        self, thousand: SparkDatasetConverter, read: Callable[[SparkDatasetConverter], bool]
+    ) -> None:
+        assert read(thousand)
+
+    @pytest.mark.parametrize(
+        ("variables", "rows"),
+        [
+            ({"RANK": "0"}, ROWS // 8),
+            ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}, ROWS // 4),
+            ({"TF_CONFIG": '{"cluster": {"worker": ["a", "b"]}, "task": {"type": "worker"}}'}, 500),
+            ({"LOCAL_RANK": "0"}, ROWS),  # Lightning's process, before its group
+            ({"WORLD_SIZE": "1"}, ROWS),
+        ],
+        ids=str,
+    )
+    def test_other_variables_decide_before_the_world_size(
+        self,
+        thousand: SparkDatasetConverter,
+        monkeypatch: pytest.MonkeyPatch,
+        variables: dict[str, str],
+        rows: int,
+    ) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        loader = thousand.make_torch_dataloader(50, **AUTO)
+        assert sum(len(batch["number"]) for batch in loader) == rows

@@ -116,7 +116,8 @@ def test_all_gather_object_without_a_process_group_raises_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert distributed.all_gather_object(5) == [5]
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
     with pytest.raises(RuntimeError, match="no process group"):
         distributed.all_gather_object(5)
 
