@@ -39,7 +39,10 @@ _MOST_VERSIONS = 10_000_000
 _DENIALS = ("401", "403", "redential", "Forbidden", "Denied", "Unauth")
 
 #: Parts of delta-rs's error messages about tables that need unsupported features.
-_REFUSALS = ("not supported", "Unknown feature", "catalog-managed", "Unsupported")
+_REFUSALS = ("not supported", "Unknown feature", "Unsupported")
+
+#: The reader feature of tables whose newest commits only their catalog knows.
+_OF_CATALOG = "catalogManaged"
 
 #: Part of delta-rs's error message about a partition value of another type than its column.
 _MISFIT = "Failed to parse value"
@@ -89,7 +92,7 @@ def _open(location: Location, as_of: AsOf) -> TableSnapshot:
     url = location.url
     table = _opened(location, as_of)
     version, metadata = table.version(), table.metadata()
-    features = _checked_features(table, url)
+    features = _checked_features(table, location)
     mode = metadata.configuration.get("delta.columnMapping.mode", "none")
     fields = tuple(_field(field, mode) for field in json.loads(table.schema().to_json())["fields"])
     columns = tuple(metadata.partition_columns)
@@ -170,6 +173,8 @@ def _opened(location: Location, as_of: AsOf) -> Any:
             raise snapshot.unsupported(
                 shown, f"has a partition value that does not fit its column ({said})"
             ) from error
+        if _OF_CATALOG.lower() in said.lower().replace("-", ""):
+            raise _managed_by_catalog(location) from error
         if any(text in said for text in _REFUSALS):
             raise snapshot.unsupported(shown, f"needs unsupported features ({said})") from error
         raise errors.CorruptDatasetError(
@@ -225,9 +230,22 @@ def _opened_version(delta: Any, shown: str, url: str, options: dict[str, str], v
     raise errors.DatasetNotFoundError(f"{shown} has no version {version}: {what}", url=shown)
 
 
-def _checked_features(table: Any, url: str) -> frozenset[str]:
-    protocol = table.protocol()
+def _managed_by_catalog(location: Location) -> errors.UnsupportedTableError:
+    """Return the error for a table that may not be read by its path, with its name if known."""
+    url, name = location.url, getattr(location.credentials, "name", "catalog.schema.table")
+    return errors.UnsupportedTableError(
+        f"{url} is a Delta table whose newest commits only its catalog knows ({_OF_CATALOG}), so "
+        "deltalake cannot read it, and nothing may read it by path. With Spark, use "
+        f"make_spark_converter(spark.table('{name}')), or use Delta Sharing",
+        url=url,
+    )
+
+
+def _checked_features(table: Any, location: Location) -> frozenset[str]:
+    protocol, url = table.protocol(), location.url
     features = frozenset(protocol.reader_features or ())
+    if _OF_CATALOG in features:
+        raise _managed_by_catalog(location)
     unknown = sorted(features - _KNOWN_FEATURES)
     if unknown or protocol.min_reader_version > 3:
         needed = unknown or [f"reader version {protocol.min_reader_version}"]

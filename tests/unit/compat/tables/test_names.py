@@ -507,7 +507,8 @@ def test_table_with_catalog_commits_raises_error_that_names_the_feature(
     rows = add(table, "a.parquet", pa.table({"n": [1]}))
     commit(table, protocol("catalogManaged"), metadata(FIELDS), rows)
     catalog.put("main.sales.managed", table)
-    with pytest.raises(UnsupportedTableError, match=r"catalog-?[mM]anaged"):
+    advice = r"make_spark_converter\(spark.table\('main.sales.managed'\)\), or use Delta Sharing"
+    with pytest.raises(UnsupportedTableError, match=r"catalogManaged.*" + advice):
         make_batch_reader("main.sales.managed")
 
 

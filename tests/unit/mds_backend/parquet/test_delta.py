@@ -364,14 +364,25 @@ def test_unreadable_log_raises_single_line_error(tmp_path: Path) -> None:
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("feature", ["foo", "catalogManaged", "geospatial"])
+@pytest.mark.parametrize("feature", ["foo", "geospatial"])
 def test_unsupported_delta_features_raise_error_naming_the_features(
     table: Path, feature: str
 ) -> None:
     commit(table, protocol(feature), metadata([N]), add(table, "a.parquet", numbers(1)))
-    name = r"(?i)" + feature.replace("M", ".?m")
-    with pytest.raises(UnsupportedTableError, match=name + r".*spark\.read\.format\('delta'\)"):
+    with pytest.raises(UnsupportedTableError, match=feature + r".*spark\.read\.format\('delta'\)"):
         open_(table)
+
+
+def test_catalog_managed_table_by_path_raises_error_without_advice_to_read_the_path(
+    table: Path,
+) -> None:
+    rows = add(table, "a.parquet", numbers(1))
+    commit(table, protocol("catalogManaged"), metadata([N]), rows)
+    with pytest.raises(UnsupportedTableError, match=r"catalogManaged.*not.*by path") as caught:
+        open_(table)
+    assert "make_spark_converter(spark.table('catalog.schema.table'))" in str(caught.value)
+    assert "Delta Sharing" in str(caught.value)
+    assert ".load(" not in str(caught.value)
 
 
 def test_unreadable_deletion_vector_raises_error(table: Path) -> None:
