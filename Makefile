@@ -219,9 +219,13 @@ test-trainers: java $(TRAINERS)/.complete
 test-cluster: java $(TRAINERS)/.complete
 	MDSTORM_TEST_SECONDS=900 $(TRAINERS)/bin/python -m pytest tests/slow/cluster $(PYTEST_ARGS)
 
-# What depends most on other libraries, with the versions of the Databricks runtime for this Python.
-test-runtime: java $(RUNTIME)/.complete
-	$(call with_spark,$(RUNTIME)) $(RUNTIME)/bin/python -m pytest -n 2 -m "not long" \
+# What depends most on other libraries, with the versions of a Databricks runtime, and of each of
+# its environments. make test-runtime RUNTIMES=env-6 tests one of them.
+RUNTIMES := 15.4-ml env-4 env-5 env-6
+.PRECIOUS: $(RUNTIME)-%/.complete
+test-runtime: $(RUNTIMES:%=test-runtime-%)
+test-runtime-%: java $(RUNTIME)-%/.complete
+	$(call with_spark,$(RUNTIME)-$*) $(RUNTIME)-$*/bin/python -m pytest -n 2 -m "not long" \
 		$(addprefix tests/unit/,compat/pytorch compat/tf compat/spark/test_types.py migrate/run) \
 		$(PYTEST_ARGS)
 
@@ -250,7 +254,7 @@ $(UV)/.complete: constraints/dev.txt
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $< uv
 	touch $@
 
-$(addsuffix /.complete,$(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(DEMO) $(GCS) \
+$(addsuffix /.complete,$(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(DOCS) $(DEMO) $(GCS) \
 	$(DATABRICKS)): | $(UV)/.complete
 
 $(DEV)/.complete: pyproject.toml constraints/dev.txt
@@ -267,8 +271,8 @@ $(TRAINERS)/.complete: tests/slow/trainers/make_environment.sh constraints/train
 	PYTHON=$(PYTHON) tests/slow/trainers/make_environment.sh $(@D) $(DEV)
 	touch $@
 
-$(RUNTIME)/.complete: tests/slow/runtimes/make_environment.sh constraints/databricks/15.4-ml.txt
-	PYTHON=$(PYTHON) tests/slow/runtimes/make_environment.sh $(@D) constraints/databricks/15.4-ml.txt
+$(RUNTIME)-%/.complete: tests/slow/runtimes/make_environment.sh constraints/databricks/%.txt | $(UV)/.complete
+	tests/slow/runtimes/make_environment.sh $(@D) constraints/databricks/$*.txt
 	touch $@
 
 $(DOCS)/.complete: pyproject.toml constraints/docs.txt

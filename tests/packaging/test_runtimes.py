@@ -1,4 +1,4 @@
-"""mdstorm can be installed on Databricks runtimes without changing other libraries."""
+"""mdstorm can be installed on Databricks' runtimes and environments and changes no library."""
 
 import re
 import shutil
@@ -35,10 +35,12 @@ def versions(text: str) -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in pins}
 
 
-def test_each_supported_runtime_has_constraints_file() -> None:
-    names = {file.stem.removesuffix("-ml") for file in FILES}
+def test_each_supported_runtime_and_environment_has_constraints_file() -> None:
     page = (ROOT / "docs" / "runtimes.md").read_text("utf-8")
-    assert names == set(re.findall(r"^\| (\d+(?:\.\d)?)(?: LTS)? ML ", page, flags=re.M))
+    runtimes = re.findall(r"^\| (\d+(?:\.\d)?)(?: LTS)? ML ", page, flags=re.M)
+    environments = re.findall(r"^\| environment version (\d) ", page, flags=re.M)
+    names = {f"{name}-ml" for name in runtimes} | {f"env-{version}" for version in environments}
+    assert names == {file.stem for file in FILES}
 
 
 @each_runtime

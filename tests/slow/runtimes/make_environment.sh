@@ -3,8 +3,9 @@
 #
 #   tests/slow/runtimes/make_environment.sh TARGET_VENV_DIR CONSTRAINTS_FILE
 #
-# Set PYTHON to an interpreter of the runtime's version. The constraints apply to everything except torch and its
-# dependencies: older Linux builds on PyPI include CUDA, so the version in constraints/dev.txt is installed instead.
+# The file names the version of Python and, if it is known, of Spark. The constraints apply to everything except torch
+# and its dependencies: older Linux builds on PyPI include CUDA, so the version in constraints/dev.txt is installed
+# instead.
 set -euo pipefail
 
 if [[ $# -ne 2 ]]; then
@@ -22,6 +23,8 @@ grep -v -E '^(torch|sympy|setuptools)==' "$2" > "$constraints"
 grep -E '^torch==' "$root/constraints/dev.txt" >> "$constraints"
 grep -E '^setuptools==' "$root/constraints/lowest.txt" >> "$constraints"
 spark=$(sed -n 's/^# .*: Spark //p' "$2")
+PYTHON=python$(sed -n 's/^# python: //p' "$2")
+export PYTHON
 
 "$root/scripts/make_venv.sh" "$target" --constraint "$constraints" \
-    --editable "$root[torch]" "pyspark==$spark" pandas tensorflow-cpu pillow hypothesis pytest pytest-xdist scikit-learn
+    --editable "$root[torch]" "pyspark${spark:+==$spark}" pandas tensorflow-cpu pillow hypothesis pytest pytest-xdist scikit-learn
