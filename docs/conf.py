@@ -167,6 +167,10 @@ _WORDS = {
     ),
     "migrate/ci": "ci, continuous integration, pipeline, github actions, exit code, exit codes",
     "migrate/compare": "compare, prove, same data, record a run",
+    "databricks": (
+        "databricks, ai runtime, ucdataset, ucvolumedataset, databricks.air, serverless_gpu, "
+        "serverless gpu, compare loaders, databricks air run"
+    ),
     "migrate/petastorm-commands": (
         "petastorm-throughput, petastorm-copy-dataset, petastorm-generate-metadata, copy dataset"
     ),

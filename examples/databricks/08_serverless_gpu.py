@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # Serverless GPU: loaders made inside the distributed function
 # MAGIC
-# MAGIC On serverless GPU compute, a function is pickled and runs in one process per GPU, on
-# MAGIC machines that share nothing with the notebook but the volume. So the function takes small
-# MAGIC arguments and makes its own loader, and every process reads its share of the rows.
+# MAGIC On serverless GPU compute (AI Runtime), a function is pickled and runs in one process per
+# MAGIC GPU, without a Spark session. So the function takes small arguments and makes its own
+# MAGIC loader, and every process reads its share of the rows.
 
 # COMMAND ----------
 
@@ -35,24 +35,52 @@ TABLE = "main.default.points"
 # MAGIC %md
 # MAGIC ## Processes
 # MAGIC
-# MAGIC The package `serverless_gpu` exists only on serverless GPU compute. Elsewhere, the notebook
-# MAGIC starts two processes on this machine, so that you can try it before paying for a GPU.
+# MAGIC The launcher starts one process for each GPU of this machine:
+# MAGIC
+# MAGIC | compute | launcher |
+# MAGIC |---|---|
+# MAGIC | serverless GPUs, environment version 6 and newer | `databricks.air` |
+# MAGIC | serverless GPUs, up to environment version 5 | `serverless_gpu`, its predecessor |
+# MAGIC | a cluster with GPUs | Spark's `TorchDistributor` |
+# MAGIC | no GPU | `TorchDistributor`, with two processes on the CPU |
+# MAGIC
+# MAGIC Without a GPU, you can try the notebook before you pay for one.
+# MAGIC On serverless compute, `DATABRICKS_RUNTIME_VERSION` begins with `client.`, as in `client.6`.
+# MAGIC [MLflow](https://github.com/mlflow/mlflow/blob/master/mlflow/utils/databricks_utils.py)
+# MAGIC recognises it in the same way. This notebook ran with imitations of both serverless
+# MAGIC launchers, and not on Databricks.
 
 # COMMAND ----------
 
-try:
-    from serverless_gpu import distributed
-except ImportError:
-    distributed = None
+import importlib
+import os
+from contextlib import suppress
+
+from pyspark.ml.torch.distributor import TorchDistributor
+
+IS_SERVERLESS = os.environ.get("DATABRICKS_RUNTIME_VERSION", "").startswith("client.")
+
+
+def find_launcher():
+    """Return the decorator with which serverless GPU compute starts processes."""
+    for package in ("databricks.air", "serverless_gpu"):
+        with suppress(ModuleNotFoundError):
+            return importlib.import_module(package).distributed
+    raise ImportError(
+        "neither databricks.air (GPU environment version 6 and newer) nor serverless_gpu (up to "
+        "version 5) can be imported here, so the GPUs cannot be used: choose a GPU environment in "
+        "the panel Environment"
+    )
 
 
 def run_distributed(function, *arguments):
-    """Run a function in two processes, and return what the first one returns."""
-    if distributed is not None:  # as in Databricks' documentation; not tested yet
-        return distributed(gpus=2, gpu_type="A10")(function).distributed(*arguments)[0]
-    from pyspark.ml.torch.distributor import TorchDistributor
-
-    launcher = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)
+    """Run a function in one process for each GPU, and return what the first one returns."""
+    num_gpus = torch.cuda.device_count()
+    if num_gpus and IS_SERVERLESS:
+        return find_launcher()()(function).distributed(*arguments)[0]
+    if not num_gpus:
+        print("There is no GPU here: two processes run on the CPU.")
+    launcher = TorchDistributor(num_gpus or 2, local_mode=True, use_gpu=num_gpus > 0)
     return launcher.run(function, *arguments)
 
 
@@ -111,7 +139,6 @@ print(f"{len(converter)} rows, and a pickle of {len(pickle.dumps(converter)) / 1
 
 # COMMAND ----------
 
-import os
 import tempfile
 
 
@@ -168,9 +195,45 @@ import matplotlib.pyplot as plt
 
 _, axes = plt.subplots(1, 2, figsize=(8, 2.5))
 for epoch, axis in enumerate(axes):
-    axis.imshow(read[epoch, 1].reshape(40, 100), cmap="Blues", vmin=-0.3, interpolation="nearest")
-    axis.set(title=f"epoch {epoch}: rows of process 1 are dark", xticks=[], yticks=[])
+    axis.imshow(read[epoch, -1].reshape(40, 100), cmap="Blues", vmin=-0.3, interpolation="nearest")
+    axis.set(title=f"epoch {epoch}: rows of the last process are dark", xticks=[], yticks=[])
 plt.show()
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Resume
+# MAGIC
+# MAGIC `state_dict()` is the position of all processes together. Save it with the model, in a
+# MAGIC volume: any process can load it, also if there are more or fewer GPUs than before.
+
+# COMMAND ----------
+
+
+def read_rows(converter, state, num_batches):
+    from itertools import islice
+
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    read = torch.zeros(len(converter), dtype=torch.int64)
+    with converter.make_torch_dataloader(
+        batch_size=100, num_epochs=1, cur_shard="auto", seed=1
+    ) as loader:
+        if state is not None:
+            loader.load_state_dict(state)
+        for batch in islice(loader, num_batches):
+            read[batch["id"]] += 1
+        state = loader.state_dict()
+    dist.all_reduce(read)
+    dist.destroy_process_group()
+    return read.numpy(), state
+
+
+before, state = run_distributed(read_rows, converter, None, 2)
+after, _ = run_distributed(read_rows, converter, state, None)
+print(f"every row once: {bool((before + after == 1).all())}")
 
 # COMMAND ----------
 

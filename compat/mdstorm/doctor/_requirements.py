@@ -5,6 +5,7 @@ Only the libraries' metadata is read, so that a broken library does not stop the
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import platform
@@ -41,6 +42,10 @@ _INSTEAD = {
 }
 #: Environment variables that are set if this process does not start Spark's JVM itself.
 _STARTED_ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "DATABRICKS_RUNTIME_VERSION")
+#: The variable that is set on Databricks' serverless GPU compute, according to MLflow's source, and
+#: the packages with the launcher there: from environment version 6, and up to version 5.
+_ON_SERVERLESS_GPU = "DATABRICKS_ACCELERATOR"
+_SERVERLESS_LAUNCHERS = ("databricks.air", "serverless_gpu")
 _INSTALL_JAVA = (
     "install Java 17 (apt-get install openjdk-17-jre-headless, brew install openjdk@17, or conda "
     "install openjdk=17), and set JAVA_HOME to its directory"
@@ -188,18 +193,30 @@ def world_of_job() -> World | None:
     return None
 
 
-def check_launcher() -> Finding:
-    """Report the rank that the launcher assigned to this process."""
+def check_launcher() -> Iterator[Finding]:
+    """Report the rank of this process, and check the launcher of serverless GPU compute."""
     from mdstorm_backend.order import find_world
 
+    if _ON_SERVERLESS_GPU in os.environ and not any(map(_can_import, _SERVERLESS_LAUNCHERS)):
+        named = " nor ".join(_SERVERLESS_LAUNCHERS)
+        found = f"this is serverless GPU compute, and neither {named} is installed"
+        yield Finding("launcher", "problem", found, "choose a GPU environment for the notebook")
     world = find_world()
     if world.unknown:
         found, _, remedy = world.unknown.rpartition(": ")
-        return Finding("launcher", "note", found, remedy)
+        yield Finding("launcher", "note", found, remedy)
+        return
     found = f"rank {world.rank} of {world.size} on {world.num_nodes} hosts, from {world.source}"
     if world.size == 1:
         found = "none: this process reads all rows"
-    return Finding("launcher", "ok", found)
+    yield Finding("launcher", "ok", found)
+
+
+def _can_import(module: str) -> bool:
+    """Whether there is such a module, without importing more than the packages that contain it."""
+    with suppress(ModuleNotFoundError):
+        return importlib.util.find_spec(module) is not None
+    return False
 
 
 def check_cache() -> Finding:

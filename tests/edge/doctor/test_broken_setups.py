@@ -246,6 +246,16 @@ def test_directory_in_files_of_one_of_several_hosts_is_noted(setup: Setup) -> No
     assert found["found"] == "/tmp is in this machine's files, and the job has 2 hosts"
 
 
+def test_serverless_gpu_without_launcher_is_a_problem(setup: Setup) -> None:
+    setup.set(DATABRICKS_RUNTIME_VERSION="client.6.1", DATABRICKS_ACCELERATOR="GPU_8xH100")
+    (found,) = problems(setup.doctor())
+    assert found["check"] == "launcher"
+    assert "databricks.air" in found["found"]
+    assert "serverless_gpu" in found["found"]
+    (setup.libraries / "serverless_gpu").mkdir()
+    assert not problems(setup.doctor())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("variable", ["SPARK_REMOTE", "DATABRICKS_RUNTIME_VERSION"])
 def test_java_is_not_needed_where_spark_runs_elsewhere(setup: Setup, variable: str) -> None:

@@ -10,19 +10,12 @@ import runpy
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from tests.kit.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
 from tests.kit.notebooks import DIRECTORY, EXAMPLES, NOTEBOOKS, RUN_WITH_TRAINERS, check_notebook
-from tests.kit.servers.catalog import catalog_on
-from tests.kit.servers.s3 import S3Server
-from tests.kit.servers.unity import TOKEN
 
 from mdstorm_migrate.cli.migrate import migrate
 
@@ -47,8 +40,7 @@ session = refusing(connect=False)
 session.__enter__()
 """
 }
-#: The table used by the notebooks that need a workspace.
-TABLE = "main.default.points"
+#: Notebooks that read a table of the workspace in `conftest.py`.
 WITH_WORKSPACE = ("07_unity_catalog", "08_serverless_gpu")
 
 
@@ -74,25 +66,6 @@ def test_notebook_prints_its_committed_output(
 ) -> None:
     environment = request.getfixturevalue("workspace") if name in WITH_WORKSPACE else {}
     check_notebook(name, tmp_path, first=FIRST.get(name, ""), environment=environment)
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Environment variables for a workspace with a volume and the table `TABLE`."""
-    table = tmp_path / "points"
-    files = []
-    for first in range(0, 1000, 250):
-        x = np.arange(first, first + 250, dtype=np.float32) / 1000
-        files.append(add(table, f"{first}.parquet", pa.table({"x": x, "y": 3 * x})))
-    commit(table, OLD_PROTOCOL, metadata([field("x", "float"), field("y", "float")]), *files)
-    with closing(S3Server()) as s3, catalog_on(s3) as catalog:
-        catalog.put(TABLE, table)
-        yield {
-            "DATABRICKS_HOST": catalog.unity.url,
-            "DATABRICKS_TOKEN": TOKEN,
-            "AWS_ENDPOINT_URL": catalog.guard.url,
-            "HOME": str(tmp_path),
-        }
 
 
 def test_every_notebook_is_run_by_a_test() -> None:
@@ -144,8 +117,8 @@ def test_each_notebook_sets_its_directory_on_one_line(name: str) -> None:
 def test_cell_after_installation_imports_all_requirements(name: str) -> None:
     _, check, *cells = code_of(name)
     ours = {"mdstorm", "mdstorm_backend", "petastorm", "train_digits"}
-    of_databricks, with_others = {"serverless_gpu"}, {"numpy", "pyarrow", "keras", "joblib"}
-    elsewhere = {*sys.stdlib_module_names} | ours | of_databricks | with_others
+    with_others = {"numpy", "pyarrow", "keras", "joblib"}
+    elsewhere = {*sys.stdlib_module_names} | ours | with_others
     assert {*imported_by("\n".join(cells))} - elsewhere <= {*imported_by(check)}
 
 
