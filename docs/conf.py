@@ -247,6 +247,7 @@ nb_execution_mode = "off"
 # Docstrings
 autodoc_mock_imports = [
     *("torch", "tensorflow", "pyspark", "pandas", "lightning", "pytorch_lightning"),
+    "mlflow",
     *("transformers", "accelerate", "deltalake"),
 ]
 # Operations on mocked libraries that modules use on import, and Sphinx's mocks do not support.

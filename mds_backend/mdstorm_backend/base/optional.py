@@ -26,6 +26,7 @@ _EXTRAS = {
     "PIL": ("Images", "images"),
     "deltalake": ("Delta tables", "delta"),
     "lightning.pytorch": ("mdstorm.lightning's data modules", ""),
+    "mlflow": ("Inputs and states in MLflow", "mlflow"),
     "pandas": ("pandas DataFrames", ""),
     "pyiceberg": ("Iceberg tables", "iceberg"),
     "pyspark": ("Spark DataFrames", "spark"),

@@ -62,7 +62,7 @@ def choose_rows(dataset: SampleSource, rows: Any, where: Any, *, is_shuffled: bo
     chosen = numbers_hash(numbers)
     if is_shuffled and not is_ascending(numbers):
         numbers = as_range(np.sort(as_array(numbers)))
-    return ChosenRows(dataset, numbers, chosen)
+    return ChosenRows(dataset, numbers, chosen, "" if where is None else f"{where}")
 
 
 def matching_numbers(dataset: SampleSource, numbers: Numbers, where: Any) -> Numbers:
@@ -184,11 +184,15 @@ class ChosenRows(DatasetView):
         Numbers of the rows, int64, each of them in the dataset.
     chosen : str, optional
         Identifies the rows; by default their hash.
+    where : str
+        The conditions that chose them, to be shown; empty if there were none.
     """
 
-    def __init__(self, source: SampleSource, rows: Numbers, chosen: str | None = None) -> None:
+    def __init__(
+        self, source: SampleSource, rows: Numbers, chosen: str | None = None, where: str = ""
+    ) -> None:
         super().__init__(source, _sizes(rows, source).tolist())
-        self.rows, self.chosen = rows, chosen or numbers_hash(rows)
+        self.rows, self.chosen, self.where = rows, chosen or numbers_hash(rows), where
         self.fingerprint = fingerprint_of(f"{source.fingerprint} {self.chosen}".encode())
 
     def _mdstorm_description(self, *, full: bool) -> Description:

@@ -54,6 +54,7 @@ class NumberedRows(DatasetView):
         column = Column(name, "int64", spark_type="long", nullable=False)
         self.schema = Schema((*source.schema, column))
         self.fingerprint, self.chosen = source.fingerprint, source.chosen
+        self.where = source.where
         self.row_numbers = RowNumbers(name, source.all_rows.stored_numbers)
 
     @property

@@ -86,6 +86,8 @@ class SampleDataset(Described, ABC):
         Bytes of shards to open ahead of use; 0 unless opening a shard may wait for the network.
     chosen : str or None
         Identifies the rows, if only some rows of `all_rows` were chosen.
+    where : str
+        The conditions that chose them, to be shown; empty if there were none.
     row_numbers : RowNumbers or None
         Computes the column of row numbers, if there is one.
     """
@@ -97,6 +99,7 @@ class SampleDataset(Described, ABC):
     shard_bytes: tuple[int, ...]
     bytes_ahead: int = 0
     chosen: str | None = None
+    where: str = ""
     row_numbers: RowNumbers | None = None
     _open_shards: OpenShards[Any]
 

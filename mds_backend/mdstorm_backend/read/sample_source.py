@@ -92,6 +92,10 @@ class SampleSource(Protocol):
     def row_numbers(self) -> RowNumbers | None:
         """Computes the last column, if that has the rows' numbers and is not stored."""
 
+    @property
+    def where(self) -> str:
+        """The conditions that chose the rows, to be shown; empty if there were none."""
+
     def may_match(self, filters: Any, unbounded: Collection[str] = ()) -> npt.NDArray[np.bool_]:
         """Return for each shard whether a row may match `Filters`, without reading rows."""
 

@@ -72,6 +72,9 @@ def test_python_blocks_on_pages_run(
 ) -> None:
     if page.name == "iceberg.md":
         pytest.importorskip("tests.kit.iceberg_tables")  # skips if pyiceberg cannot write tables
+    if page.name == "mlflow.md":
+        monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow prefers databases
+        monkeypatch.setenv("GIT_PYTHON_REFRESH", "quiet")
     if page.name == "horovod.md":
         monkeypatch.syspath_prepend(ROOT / "tests" / "kit" / "stand_in")
         monkeypatch.setenv("HOROVOD_RANK", "1")

@@ -29,3 +29,16 @@ def thousand(tmp_path: Path) -> str:
 def _stop_readers_after_each_test() -> Iterator[None]:
     yield
     stop_readers()
+
+
+@pytest.fixture
+def mlflow_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The id of MLflow's active run, which is in a local directory."""
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow prefers databases
+    monkeypatch.setenv("GIT_PYTHON_REFRESH", "quiet")
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
+    with mlflow.start_run() as active:
+        yield active.info.run_id
+    mlflow.set_tracking_uri(before)

@@ -512,6 +512,18 @@ def test_table_with_catalog_commits_raises_error_that_names_the_feature(
         make_batch_reader("main.sales.managed")
 
 
+@pytest.mark.newest
+def test_named_table_is_logged_to_mlflow_with_name_and_version(
+    orders: Catalog, mlflow_run: str
+) -> None:
+    mlflow, lineage = pytest.importorskip("mlflow"), pytest.importorskip("mdstorm.mlflow")
+    lineage.log_input(make_spark_converter(NAME))
+    (found,) = mlflow.get_run(mlflow_run).inputs.dataset_inputs
+    assert found.dataset.name == NAME
+    assert json.loads(found.dataset.source) == {"uri": f"uc://{NAME}", "version": 1}
+    assert json.loads(found.dataset.profile) == {"num_rows": 8}
+
+
 def test_table_name_with_filesystem_or_other_names_raises_error(orders: Catalog) -> None:
     import fsspec
 
