@@ -1,6 +1,7 @@
-"""Imports form no cycles between folders or modules, even in functions or for type checkers.
+"""Imports form no cycles between folders or modules, even in functions.
 
-Tests import no private names.
+Folders do not even import each other for type checkers. Modules of one folder may: an order makes
+its plan, whose fields have the order's type. Tests import no private names.
 """
 
 import ast
@@ -35,10 +36,24 @@ def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
     return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
-def imported(path: Path) -> list[str]:
-    """Return everything that a module imports, including names that may be modules."""
+@cache
+def lines_for_type_checkers(path: Path) -> set[int]:
+    """Return the lines of a module below ``if TYPE_CHECKING``."""
+    nodes = ast.walk(ast.parse(path.read_bytes()))
+    tests = [n for n in nodes if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    return {line for test in tests for line in range(test.lineno, test.body[-1].end_lineno + 1)}
+
+
+def imported(path: Path, *, types: bool) -> list[str]:
+    """Return everything that a module imports, including names that may be modules.
+
+    If not `types`, imports only for type checkers are left out.
+    """
     found = []
+    left_out = () if types else lines_for_type_checkers(path)
     for node in import_nodes(path):
+        if node.lineno in left_out:
+            continue
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         else:
@@ -60,7 +75,7 @@ def arrows(package: str, place: Callable[[str, Path], str]) -> dict[str, dict[st
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for module, path in files.items():
         home = place(module, path)
-        for name in imported(path):
+        for name in imported(path, types=place is folder):
             target = name if name in files else name.rpartition(".")[0]
             if target in files and (other := place(target, files[target])) != home:
                 found[home][other].append(f"{module} imports {target}")

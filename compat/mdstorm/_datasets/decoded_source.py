@@ -26,7 +26,14 @@ from mdstorm._pickles import load_unischema
 from mdstorm._schema import NamedSparkType, UnischemaField, spark_type_json
 from mdstorm.errors import CorruptDatasetError, DecodeFieldError, MDStormError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.datasets import Dataset, Filters, Mask, SampleDataset, fingerprint_of
+from mdstorm_backend.datasets import (
+    Dataset,
+    Filters,
+    Mask,
+    SampleDataset,
+    WholeDataset,
+    fingerprint_of,
+)
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow, numpy_dtype, take_values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import OpenShards, Rows, Shard, scalars_to_numpy
@@ -143,7 +150,7 @@ def with_declared_partitions(source: Any, unischema: Unischema) -> Any:
     return source.with_text_partitions(texts)
 
 
-class DecodedSource(SampleDataset):
+class DecodedSource(WholeDataset):
     """A thread-safe source whose columns are the fields of a schema.
 
     Parameters

@@ -5,13 +5,14 @@ from __future__ import annotations
 from mdstorm_backend.datasets.chosen_rows import ChosenRows, check_rows, choose_rows
 from mdstorm_backend.datasets.dataset import (
     Dataset,
-    describe_dataset,
     describe_place,
     open_dataset,
 )
+from mdstorm_backend.datasets.description import describe_dataset
 from mdstorm_backend.datasets.filters import Filters, Mask, Term, check_where
 from mdstorm_backend.datasets.numbered_rows import NumberedRows, check_row_numbers
 from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
+from mdstorm_backend.datasets.whole_dataset import WholeDataset
 
 __all__ = [
     "ChosenRows",
@@ -21,6 +22,7 @@ __all__ = [
     "NumberedRows",
     "SampleDataset",
     "Term",
+    "WholeDataset",
     "check_row_numbers",
     "check_rows",
     "check_where",

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import arrow_compute as pc
-from mdstorm_backend.datasets.dataset import describe_dataset
 from mdstorm_backend.datasets.dataset_view import DatasetView
+from mdstorm_backend.datasets.description import describe_dataset
 from mdstorm_backend.datasets.filters import Expression, Filters
 from mdstorm_backend.datasets.matching_rows import matching_rows
 from mdstorm_backend.datasets.sample_dataset import fingerprint_of

@@ -17,14 +17,16 @@ from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_fi
 from mdstorm_backend.cache.dataset_files import DirectFiles
 from mdstorm_backend.cache.shard_cache import source_of
 from mdstorm_backend.catalogs import check_no_table_name
-from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
-from mdstorm_backend.display import Description, counted, human_bytes, shown_url
+from mdstorm_backend.datasets.description import describe_dataset
+from mdstorm_backend.datasets.sample_dataset import fingerprint_of
+from mdstorm_backend.datasets.whole_dataset import WholeDataset
+from mdstorm_backend.display import Description, human_bytes, shown_url
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, MDStormError
 from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.format.encodings import registry
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.stored_schema import restored, schema_of
-from mdstorm_backend.read import OpenShards, SampleSource
+from mdstorm_backend.read import OpenShards
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.storage import Arrival, Buffer, Location
 
@@ -98,7 +100,7 @@ def open_dataset(
 
 
 @dataclass(eq=False, repr=False)
-class Dataset(SampleDataset):
+class Dataset(WholeDataset):
     """An open dataset, which threads can share; pickles contain its URL and index, but no samples.
 
     Parameters
@@ -395,33 +397,3 @@ def describe_place(
         if not os.path.exists(location.path):
             state = "nothing is there"
     return Description([repr(shown)], [("location", shown), ("state", state)])
-
-
-def describe_dataset(
-    dataset: SampleSource,
-    schema: Schema | None = None,
-    *,
-    shards: str = "shard",
-    further: Iterable[tuple[str, str]] = (),
-) -> Description:
-    """Describe an open dataset.
-
-    Parameters
-    ----------
-    dataset : Dataset, ParquetDataset or JoinedDataset
-        The dataset.
-    schema : Schema, optional
-        The columns, if they should be shown.
-    shards : str
-        The noun for one of its shards.
-    further : iterable of (str, str)
-        Additional facts, as name-value pairs.
-    """
-    rows, number = sum(dataset.shard_sizes), len(dataset.shard_sizes)
-    size, place = human_bytes(dataset.nbytes), shown_url(dataset.url)
-    line = [repr(place), counted(rows, "row"), counted(number, shards), size]
-    facts = [("location", place), ("rows", f"{rows:,}"), (f"{shards}s", f"{number:,}")]
-    facts += [("bytes", size), *further]
-    if schema is None:
-        return Description(line, facts)
-    return Description(line, facts, schema.headings, schema.shown_columns)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 from mdstorm_backend.base import cached_property, choose_among
 from mdstorm_backend.datasets import (
     Dataset,
-    SampleDataset,
+    WholeDataset,
     describe_dataset,
     fingerprint_of,
     open_dataset,
@@ -139,7 +139,7 @@ def _prepare(stream: Stream, directory: str, shard: ShardInfo) -> None:
             stream.prepare_shard(shard)
 
 
-class JoinedDataset(SampleDataset):
+class JoinedDataset(WholeDataset):
     """Datasets in sequence, with samples and shards numbered consecutively.
 
     Samples keep the columns of their dataset. Whole batches have the common columns.

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property, choose_among, require, warn_user
-from mdstorm_backend.datasets.filters import Filters, Mask, check_where
+from mdstorm_backend.datasets.filters import Filters, Mask
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -418,46 +418,8 @@ class SampleDataset(Described, ABC):
         blocks = (block for plan in first.onward() for block in reader.blocks(plan.samples()))
         return (convert(batch) for block in blocks for batch in block.batches())
 
-    def numbers(self, where: Any) -> npt.NDArray[np.int64]:
-        """Return the numbers of the rows that match conditions, ascending, as int64.
-
-        Parameters
-        ----------
-        where : list of tuple, list of list of tuple or pyarrow.compute.Expression
-            Conditions on columns. They are evaluated once on each machine, which keeps the result
-            in its cache.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError
-            If the conditions have another form, or do not fit the columns.
-        """
-        from mdstorm_backend.datasets import chosen_rows  # which is a kind of dataset itself
-
-        check_where("where", where)
-        found = chosen_rows.matching_numbers(self, range(len(self)), where)
-        return np.array(chosen_rows.as_array(found))
-
-    def to_table(self, columns: Sequence[str] | None = None, *, rows: Any = None) -> pa.Table:
-        """Read the whole dataset, or some rows of it, as one Arrow table.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            Columns to read; all by default.
-        rows : sequence of int, slice or boolean array, optional
-            Numbers of the rows, in the order of the table. Only their shards are read.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError
-            If there is no such column or row.
-        """
-        if rows is not None:
-            from mdstorm_backend.datasets import chosen_rows
-
-            numbers = chosen_rows.numbers_of_rows(self, rows)
-            return chosen_rows.ChosenRows(self, numbers).to_table(columns)
+    def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the whole dataset as one Arrow table."""
         schema = self.schema.select(self.select(columns))
         return to_table(self._large_batches("arrow", columns), schema)
 

@@ -21,8 +21,8 @@ from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
 from mdstorm_backend.datasets import (
     Filters,
     Mask,
-    SampleDataset,
     Term,
+    WholeDataset,
     describe_dataset,
     fingerprint_of,
 )
@@ -47,7 +47,7 @@ _KEPT_FILES = 8
 
 
 @dataclass(eq=False, repr=False)
-class ParquetDataset(SampleDataset):
+class ParquetDataset(WholeDataset):
     """An open Parquet dataset. Thread-safe; pickles with its parsed footers.
 
     Parameters
