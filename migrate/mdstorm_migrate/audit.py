@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document, Kind, SourceError
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.base.needs import Surroundings
+from mdstorm_migrate.base.needs import Given
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.python.imports import ImportedName, imported_names, reached_uses
@@ -100,7 +100,7 @@ def features_of(
     data : bytes
     path : PurePath
     given : mapping of str to str, optional
-        How it reaches Petastorm through other modules; see `Surroundings`.
+        How it reaches Petastorm through other modules; see `Given`.
     """
     source = find_source(path, data)
     found: Counter[tuple[str, str]] = Counter()
@@ -110,20 +110,20 @@ def features_of(
             is_prose = document.kind == "markdown" and path.suffix == ".ipynb"
             is_used = given is not None or petastorm.OLD_ROOT in document.text.lower()
             if is_used and not is_prose:
-                found.update(_uses(document, Surroundings(given=given)))
+                found.update(_uses(document, Given(given)))
     except (SourceError, RecursionError):
         return Counter()
     return found
 
 
-def _uses(document: Document, around: Surroundings) -> Iterator[tuple[str, str]]:
+def _uses(document: Document, given: Given) -> Iterator[tuple[str, str]]:
     if document.kind != "python":
         if petastorm.CONF_KEY in document.text:
             yield CONF, petastorm.CONF_KEY
         if petastorm.OLD_ROOT in document.text.replace(petastorm.CONF_KEY, "").lower():
             yield _KIND_FEATURES[document.kind], document.kind
         return
-    module = PythonModule(document, parse_python(document.code), around=around)
+    module = PythonModule(document, parse_python(document.code), given=given)
     for name in imported_names(module):
         if not any(shadowed(module, binding) for binding in name.imports):
             yield from map(_use, _paths(name))
@@ -317,11 +317,11 @@ def audit(
     scanned = list(found)
     paths = [one for one in scanned if isinstance(one, Path)]
     settings = replace(settings, todo=False)  # TODO comments would count as edits
-    outcomes = examine(paths, settings, jobs, [*others, *code_in_skipped(scanned)])
+    examined = examine(paths, settings, jobs, others, code_in_skipped(scanned))
     return Audit(
-        list(filter(None, map(_audited, outcomes))),
+        list(filter(None, map(_audited, examined.outcomes))),
         [one for one in scanned if isinstance(one, Skipped)],
-        before_running(outcomes, [*paths, *others], settings),
+        before_running(examined, settings),
     )
 
 

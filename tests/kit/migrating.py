@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from mdstorm_migrate.api import Result, migrate
+from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.run.outcome import FileOutcome, Settings
+from mdstorm_migrate.run.together import examine
+from mdstorm_migrate.run.writing import write_all
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
@@ -77,6 +81,15 @@ def write_files(root: Path, files: dict[str, str]) -> None:
 def write_modules(root: Path, **texts: str) -> None:
     """Write a Python file for each module, given its name and source."""
     write_files(root, {f"{name}.py": text for name, text in texts.items()})
+
+
+def run(
+    found: Iterable[Path | Skipped], settings: Settings, *, write: bool = False
+) -> list[FileOutcome]:
+    """Return the outcomes of files with results, in the order of the run."""
+    paths = [one for one in found if isinstance(one, Path)]
+    outcomes = [one for one in examine(paths, settings).outcomes if one.has_results]
+    return list(write_all(outcomes)) if write else outcomes
 
 
 def invoke(command: click.Command, *arguments: object, **options: Any) -> click.testing.Result:

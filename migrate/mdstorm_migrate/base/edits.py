@@ -25,10 +25,10 @@ CLASSES: dict[Class, str] = {
     "manual": "needs manual review",
     "note": "worth knowing",
 }
-#: Edits and findings whose review depends on the surrounding code have a topic: ``install`` if they
-#: are about installing mdstorm, ``run`` if they are about a command that runs a part of the
-#: library.
-Topic: TypeAlias = Literal["install", "run"]
+#: Edits and findings that depend on the surrounding code have a topic: ``install`` if they are
+#: about installing mdstorm, ``run`` if they are about a command that runs a part of the library,
+#: ``log`` if they are about the library's messages.
+Topic: TypeAlias = Literal["install", "run", "log"]
 
 
 class EditError(ValueError):

@@ -1,9 +1,9 @@
-"""How other files in a run affect one file, and what its requirements must contain."""
+"""What other files in a run give one file, and what its requirements must contain."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -116,37 +116,25 @@ class Needs:
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """The effect of the other files in a run on one file.
+class Given:
+    """What other files of a run give a file.
 
     Attributes
     ----------
-    waits_for : str or None
-        Why no edit of the file is exact: another file that it exchanges objects with still uses
-        Petastorm.
-    shares_root : bool
-        Whether another file uses the name ``petastorm`` that this one imports.
-    stays : str or None
-        Why names of loggers may not change without review: another file of the run still uses
-        Petastorm.
-    names : str or None
-        Why strings that name modules may not change without review, in a file for which it is
-        unknown which modules these strings import.
-    group : sequence of str
-        Paths of the files that must be written together with this one.
-    given : mapping of str to str, optional
+    names : mapping of str to str, optional
         The names, with attributes, by which this file reaches parts of Petastorm through other
         modules, such as ``compat.petastorm``, and the paths of these parts. If it is not None, the
         file is examined even if it does not mention Petastorm.
+    objects : mapping
+        The places of expressions that may be Petastorm's objects, with the paths of their makers.
+    shares_root : bool
+        Whether another file uses the name ``petastorm`` that this one imports.
     """
 
-    waits_for: str | None = None
+    names: Mapping[str, str] | None = None
+    objects: Mapping[tuple[int, int, int, int], frozenset[str]] = field(default_factory=dict)
     shares_root: bool = False
-    stays: str | None = None
-    group: Sequence[str] = ()
-    names: str | None = None
-    given: Mapping[str, str] | None = None
 
 
-#: The surroundings of a file that is migrated without other files.
-ALONE = Surroundings()
+#: What a file that is migrated without other files is given.
+NOTHING = Given()

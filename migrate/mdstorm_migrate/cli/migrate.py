@@ -16,10 +16,11 @@ from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, find_reports, write_reports
 from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
-from mdstorm_migrate.run.before import before_running, streaming_uses
-from mdstorm_migrate.run.discover import Skipped, project_of
+from mdstorm_migrate.run.before import before_running
+from mdstorm_migrate.run.discover import Skipped, code_in_skipped, project_of
 from mdstorm_migrate.run.outcome import Settings
-from mdstorm_migrate.run.together import run
+from mdstorm_migrate.run.together import examine
+from mdstorm_migrate.run.writing import write_all
 
 
 def _list_rules(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -204,22 +205,18 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     printer = Printer(diff, options["quiet"], options["verbose"])
     for one in skipped:
         printer.skipped(one)
-    around = project_of(roots)
-    for outcome in run(
-        found,
-        settings,
-        write=report.write,
-        backup=options["backup"],
-        jobs=common.jobs_of(options),
-        others=around,
-    ):
-        printer.file(outcome)
-        report.files.append(FileReport(outcome))
     paths = [one for one in found if isinstance(one, Path)]
-    report.conditions = [
-        *before_running([file.outcome for file in report.files], [*paths, *around], settings),
-        *streaming_uses(paths, settings),
-    ]
+    examined = examine(
+        paths, settings, common.jobs_of(options), project_of(roots), code_in_skipped(found)
+    )
+    outcomes = examined.outcomes
+    examined.outcomes = []
+    for outcome in write_all(outcomes, options["backup"]) if report.write else outcomes:
+        examined.outcomes.append(outcome)
+        if outcome.has_results:
+            printer.file(outcome)
+            report.files.append(FileReport(outcome))
+    report.conditions = before_running(examined, settings)
     printer.summary(report)
     written = write_reports(reports, lambda format_: FORMATS[format_](report))
     totals = report.totals

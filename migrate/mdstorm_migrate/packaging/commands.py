@@ -153,9 +153,9 @@ def _renamed(document: Document, rule: str, start: int, stop: int) -> Iterator[E
 def targets(text: str, root: str) -> Iterator[tuple[str, int, int]]:
     """Yield the names of objects that configuration creates, each with its span.
 
-    They are values of Hydra's ``_target_`` and of Lightning's ``class_path``, in YAML or JSON.
+    They are values of Hydra's ``_target_`` and of Lightning's ``class_path``, in any format.
     """
-    pattern = rf"""(?<!\w)(?:_target_|class_path)["']?[ \t]*:[ \t]*["']?
+    pattern = rf"""(?<!\w)(?:_target_|class_path)["']?[ \t]*[:=][ \t]*["']?
         (?P<path>{root}(?:\.\w+)*)(?![\w.-])"""
     for found in re.finditer(pattern, text, re.VERBOSE):
         if not is_commented_out(text, found.start()):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import install_commands
+from mdstorm_migrate.packaging.commands import install_commands, installed
 from mdstorm_migrate.packaging.requirement import is_versioned, name_at, requirements_at
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 from mdstorm_migrate.packaging.toml import Setting, dependency_keys, requirement_strings
@@ -86,6 +86,23 @@ def rewrite_listed(document: Document, rule: str) -> Iterator[Edit | Finding]:
         if one.place is not None:
             for found in requirements_at(document.text, one.start, one.stop):
                 yield from rewrite_requirement(document, found, rule, one.place)
+
+
+#: Kinds of documents that may contain commands.
+_COMMANDS: frozenset[Kind] = frozenset(
+    {"cluster", "docker", "magic", "pipfile", "pyproject", "setup_cfg", "shell"}
+)
+
+
+def requires_petastorm(document: Document) -> bool:
+    """Whether a document other than Python lists or installs Petastorm, and may be edited."""
+    text = document.text
+    if document.kind == "requirements" and is_generated(text):
+        return False
+    if document.kind in _COMMANDS and any(True for _ in installed(text)):
+        return True
+    found = (requirements_at(text, one.start, one.stop) for one in listed(document))
+    return any(True for each in found for _ in each)
 
 
 @dataclass(frozen=True)

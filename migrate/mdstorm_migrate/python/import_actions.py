@@ -147,7 +147,7 @@ def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
 
 def _is_exported(module: PythonModule, name: ImportedName) -> bool:
     """Whether other code may use the name: modules that import this module, or code in strings."""
-    if is_named_in_strings(module) or _is_in_magics(module) or module.around.shares_root:
+    if is_named_in_strings(module) or _is_in_magics(module) or module.given.shares_root:
         return True
     if name.scope.parent is not None:
         return name.scope.is_class  # other code may use it as an attribute

@@ -18,7 +18,7 @@ from mdstorm_migrate.petastorm.names import (
     missing,
 )
 from mdstorm_migrate.python.calls import call_with_first, called, is_docstring
-from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 
 #: Maximum number of assignments through which a name is followed.
@@ -170,7 +170,7 @@ def _uses(module: PythonModule, name: ImportedName) -> Iterator[Use]:
 @lru_cache(maxsize=1)
 def reached_uses(module: PythonModule) -> Sequence[Use]:
     """Return the uses of Petastorm through other modules of the project."""
-    names = {key.partition(".")[0] for key in module.around.given or ()}
+    names = {key.partition(".")[0] for key in module.given.names or ()}
     found = []
     for name in sorted(names):
         for reference in module.scopes.references.get(name, ()):
@@ -269,6 +269,10 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
 
 def is_pin(node: ast.AST) -> bool:
     """Whether an expression inserts a version into the text of a requirement for the library."""
+    match node:
+        case ast.Call(func=ast.Attribute(ast.Constant(str(operator)), "join"), args=[words]):
+            first = next(iter(getattr(words, "elts", ())), None)
+            return _PIN.match(f"{string_value(first)}{operator}") is not None
     is_format = isinstance(node, ast.Call) and last_name(node.func) == "format"
     is_text = is_format or isinstance(node, ast.BinOp | ast.JoinedStr)
     return is_text and _PIN.search(ast.unparse(node)) is not None

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.imports import imported_names, reached_uses
 from mdstorm_migrate.python.module import PythonModule
 
 #: ``%run ./utils``, in a cell or in a comment of a Databricks notebook.
@@ -77,8 +76,6 @@ class Links:
         Whether the file resolves names that are given elsewhere, as in configuration.
     owners : frozenset of str
         Names whose attribute ``petastorm`` the file uses, in code or in strings.
-    uses : bool
-        Whether the file imports anything from Petastorm, or uses it through other modules.
     offers : mapping of str to str
         The names in the module that are parts of Petastorm, and the paths of these parts; ``*`` for
         a star import.
@@ -88,7 +85,6 @@ class Links:
     needs_root: bool = False
     resolves: bool = False
     owners: frozenset[str] = frozenset()
-    uses: bool = False
     offers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -100,7 +96,6 @@ def links_of(module: PythonModule) -> Links:
         any(one.scope.home(OLD_ROOT) is None for one in references),
         resolves(module),
         frozenset(_owners(module)),
-        bool(imported_names(module) or reached_uses(module)),
         dict(_offered(module)),
     )
 

@@ -8,12 +8,12 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Class
-from mdstorm_migrate.base.needs import ALONE, Surroundings
+from mdstorm_migrate.base.needs import NOTHING, Given
 from mdstorm_migrate.petastorm.names import CONVERTER, CONVERTER_METHODS, counterpart, is_petastorm
 from mdstorm_migrate.python.scopes import Analysis, Binding, Scope, analyse
 
@@ -69,14 +69,22 @@ class PythonModule:
     applies : callable
         Whether the edits of a rule, given by its code and class, will be applied: a rule may depend
         on the permissions of another rule.
-    around : Surroundings
-        The effect of the other files of the run on this one.
+    given : Given
+        What the other files of the run give this one.
     """
 
     document: Document
     tree: ast.Module
     applies: Callable[[str, Class], bool] = field(default=lambda code, cls: cls == "exact")
-    around: Surroundings = ALONE
+    given: Given = NOTHING
+
+    def with_given(self, given: Given) -> PythonModule:
+        """Return the module with what other files give it; the scopes are shared."""
+        if given == self.given:
+            return self
+        module = replace(self, given=given)
+        module.__dict__["scopes"] = self.scopes
+        return module
 
     @property
     def text(self) -> str:
@@ -188,7 +196,7 @@ class PythonModule:
 
     def reached(self, found: tuple[ast.Name, list[str]], scope: Scope) -> str | None:
         """Return the path of a part of Petastorm that a name reaches through another module."""
-        if not self.around.given:
+        if not self.given.names:
             return None
         name, attributes = found
         bindings = self.bindings(name.id, scope)
@@ -196,10 +204,18 @@ class PythonModule:
             return None
         parts = [name.id, *attributes]
         for stop in range(len(parts), 0, -1):
-            path = self.around.given.get(".".join(parts[:stop]))
+            path = self.given.names.get(".".join(parts[:stop]))
             if path is not None:
                 return ".".join([path, *parts[stop:]])
         return None
+
+    def makers(self, node: ast.expr) -> set[str]:
+        """Return the names of what made the Petastorm objects that an expression may be.
+
+        Only calls, and what has attributes or is tested for its type, are known.
+        """
+        place = node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+        return {path.rpartition(".")[2] for path in self.given.objects.get(place, ())}
 
     def _other_names_of(self, name: str, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
         """Yield the possible values of a name that is assigned only once, each with its scope."""

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from mdstorm_migrate.petastorm.names import NEW_ROOT, is_petastorm
+from mdstorm_migrate.petastorm.names import CONVERTER_METHODS, NEW_ROOT, is_petastorm
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, PARQUET, REMOVED_KEYWORDS
 from mdstorm_migrate.python.calls import (
     CALLING,
@@ -72,7 +72,7 @@ def unknown_arguments(module: PythonModule) -> Iterator[Remark]:
         (binding.scope, binding.name)
         for binding in module.scopes.bindings
         if isinstance(binding.node, ast.alias) and not is_petastorm(binding.target)
-    } - {(module.scopes.module, name.partition(".")[0]) for name in module.around.given or ()}
+    } - {(module.scopes.module, name.partition(".")[0]) for name in module.given.names or ()}
     for given in given_arguments(module):
         call, function = given.call, given.function
         accepted = ACCEPTED.get(function)
@@ -130,14 +130,12 @@ _CLASSES = frozenset(
 
 @remarks("PM118", "Loaders of the converter are torch's, not Petastorm's", "manual")
 def type_tests(module: PythonModule) -> Iterator[Remark]:
-    """Yield each test for such a class, unless the file makes loaders itself."""
-    made = {path.rpartition(".")[2] for _, path in module.calls}
-    if made & {*_CLASSES, "InMemBatchedDataLoader"}:
-        return
-    for node in (one for tested in _tested_types(module) for one in ast.walk(tested)):
+    """Yield each test of a converter's loader for such a class."""
+    tests = ((of, one) for of, types in _type_tests(module) for one in ast.walk(types))
+    for tested, node in tests:
         path = module.resolve(node, module.scope_of(found[0])) if (found := dotted(node)) else None
         name = (path or "").rpartition(".")[2]
-        if name in _CLASSES:
+        if name in _CLASSES and not module.makers(tested).isdisjoint(CONVERTER_METHODS):
             what = f"in mdstorm, the converter does not return a `{name}`"
             remedy = (
                 f"{what}: loaders are `torch.utils.data.DataLoader` and datasets "
@@ -146,35 +144,42 @@ def type_tests(module: PythonModule) -> Iterator[Remark]:
             yield Remark(node, what, remedy)
 
 
-def _tested_types(module: PythonModule) -> Iterator[ast.expr]:
-    """Yield the types that an object's type is compared with."""
+def _type_tests(module: PythonModule) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield each object whose type is tested, with the types that it is compared with."""
     for node in ast.walk(module.tree):
         match node:
-            case ast.Call(func=ast.Name("isinstance" | "issubclass"), args=[_, types]):
-                yield types
+            case ast.Call(func=ast.Name("isinstance"), args=[tested, types]):
+                yield tested, types
+            case ast.Call(func=ast.Name("issubclass"), args=[type_, types]):
+                yield from ((tested, types) for tested in _of_type(type_))
             case ast.Compare(left=left, comparators=others):
                 sides = [left, *others]
-                if any(map(_is_type_of, sides)):
-                    yield from (one for one in sides if not _is_type_of(one))
-            case ast.MatchClass(cls=one):
-                yield one
+                for tested in (tested for side in sides for tested in _of_type(side)):
+                    yield from ((tested, one) for one in sides)
+            case ast.Match(subject=tested, cases=cases):
+                patterns = (node for one in cases for node in ast.walk(one.pattern))
+                classes = (one.cls for one in patterns if isinstance(one, ast.MatchClass))
+                yield from ((tested, one) for one in classes)
 
 
-def _is_type_of(node: ast.expr) -> bool:
-    """Whether an expression is the type of an object: ``type(x)`` or ``x.__class__``."""
+def _of_type(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the object of ``type(x)`` or ``x.__class__``."""
     match node:
-        case ast.Call(func=ast.Name("type"), args=[_]) | ast.Attribute(attr="__class__"):
-            return True
-    return False
+        case (
+            ast.Call(func=ast.Name("type"), args=[tested])
+            | ast.Attribute(value=tested, attr="__class__")
+        ):
+            yield tested
 
 
 _FILES = frozenset({"cache_dir_url", "file_urls"})
+_CONVERTERS = {"SparkDatasetConverter", "make_spark_converter"}
 #: Functions that open files, judging by their names.
-_OPENING = re.compile(
-    r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy|endswith", re.IGNORECASE
-)
+_OPENING = re.compile(r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy", re.IGNORECASE)
 #: Functions that return the same paths in a different form.
-_SAME = re.compile("Path|format|join|list|removeprefix|replace|sorted|str|strip|urlparse")
+_SAME = re.compile(
+    "Path|basename|concat|format|join|list|removeprefix|replace|sorted|split|str|strip|urlparse"
+)
 #: Functions of libraries that only show paths or test them.
 _SHOWING = re.compile(r"(?:.*_)?(?:log|print|info|debug|warn|assert|equal)\w*", re.IGNORECASE)
 
@@ -186,7 +191,10 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
     own = {one.name for one in module.scopes.parents if isinstance(one, ast.FunctionDef)}
     used = [one for one in module.scopes.parents
             if isinstance(one, ast.Attribute) and one.attr in _FILES]  # fmt: skip
-    for node in used if imported_names(module) or module.around.given is not None else ():
+    is_own = bool(imported_names(module))
+    for node in used:
+        if not (is_own or module.makers(node.value) & _CONVERTERS):
+            continue
         for place in (node, *_kept_as(module, node)):
             calls = (one for one in module.ancestors(place) if isinstance(one, ast.Call))
             call = next((one for one in calls if not _SAME.fullmatch(last_name(one.func))), None)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
+from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
 from mdstorm_migrate.packaging.commands import targets
 from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (
@@ -55,6 +55,8 @@ _LOGGERS = frozenset(
 )
 #: Functions that return the module named by their first argument.
 _RETURNING = frozenset({"import_module", "importorskip"})
+#: Functions that find the modules of a package, and put a prefix before their names.
+_WALKING = frozenset({"iter_modules", "walk_packages"})
 #: Methods that programs call and that have the same name in both libraries.
 _METHOD = re.compile(
     r"petastorm\.(?:pytorch\.\w*DataLoader\.__(?:enter|exit|init|iter)__|reader\.Reader\.(?:join|stop)"
@@ -63,7 +65,7 @@ _METHOD = re.compile(
 )
 
 
-@rule(CODE, "Module paths in strings name mdstorm", "exact", "python", "cluster", "conda")
+@rule(CODE, "Module paths in strings name mdstorm", "exact", "python", "cluster", "conda", "text")
 def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
     """Yield an edit for each dotted name in a string, or a finding if its meaning is unknown."""
     if isinstance(module, PythonModule):
@@ -83,26 +85,23 @@ def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
 def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
     for string in module.scopes.strings:
         value = str(string.value)
-        if _PART.fullmatch(value) and resolves(module):
+        if value == f"{names.OLD_ROOT}." and _is_prefix(module, string):
+            yield _renamed(module, string, value, None, _why(module, string, value), NAMES)
+        elif _PART.fullmatch(value) and resolves(module):
             yield _unknown(module, string, value)
         elif _is_filter(module, string):
-            why = (
-                module.around.stays and f"needs review: {module.around.stays}; --unsafe applies it"
-            )
-            yield _renamed(module, string, value, None, why, None)
+            yield _renamed(module, string, value, None, topic="log")
         elif not _PATH.fullmatch(value) or is_fallback(module, string):
             continue
         elif _is_logger(module, string):
-            why = (
-                module.around.stays and f"needs review: {module.around.stays}; --unsafe applies it"
-            )
+            why = None
             if value not in _SAME_LOGGERS:
                 why = "mdstorm logs different messages under that name"
             absent = None if names.is_module(value) else value
-            yield _renamed(module, string, value, absent, why, None)
+            yield _renamed(module, string, value, absent, why, topic="log")
         elif call := _version_call(module, string):
             absent = missing_prefix(module, call, names.VERSION)
-            yield _renamed(module, string, value, absent, None, None)
+            yield _renamed(module, string, value, absent)
         elif _is_resolved(module, string):
             if local := shadow_of(module, value):
                 what = f"this may mean `{local.name}`, not the library"
@@ -130,8 +129,9 @@ def _renamed(
     string: ast.Constant,
     value: str,
     absent: str | None,
-    why: str | None,
-    group: str | None,
+    why: str | None = None,
+    group: str | None = None,
+    topic: Topic | None = None,
 ) -> Edit | Finding:
     """Return the edit to a string, marked for review if there is a reason, or a finding."""
     inner, new = inner_span(module, string), names.renamed(value)
@@ -140,7 +140,7 @@ def _renamed(
         message = f'"{value}" becomes "{new}"' + (f"; {why}" if why else "")
         cls: Class = "review" if why else "exact"
         stop = inner[0] + len(names.OLD_ROOT)
-        return Edit(CODE, cls, inner[0], stop, names.NEW_ROOT, message, group)
+        return Edit(CODE, cls, inner[0], stop, names.NEW_ROOT, message, group, topic)
     what, advice = f'"{value}" names a part of Petastorm', "change it by hand"
     if absent == names.VERSION:
         what, advice = "Petastorm's version is compared here", names.REMOVED[names.VERSION]
@@ -154,13 +154,11 @@ def _renamed(
 def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
     """Return why renaming a name resolved at run time needs review, or None if it is exact.
 
-    All files that such a name affects must use the same library; the run checks this. Patching an
-    internal name only works if the library itself looks up the name there.
+    All files that such a name affects must use the same library, which the run decides. Patching
+    an internal name only works if the library itself looks up the name there.
     """
     if has_fallback(module):
         return "this file still imports Petastorm where mdstorm is not installed"
-    if module.around.names is not None:
-        return f"needs review: {module.around.names}; --unsafe applies it"
     is_patch = function_of(module, call_with_first(module, string)) in PATCHING
     if is_patch and not (names.is_module(value) or _is_for_programs(value)):
         return "mdstorm does not use this name, so patch it only if your own code uses it"
@@ -175,7 +173,9 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     """
     call = call_with_first(module, string)
     function = function_of(module, call)
-    if function in PATCHING or is_target(module, string):
+    if function in PATCHING:  # a mock replaces something in a module, `multiple` in the root also
+        return "." in str(string.value) or function == "multiple"
+    if is_target(module, string):
         return True
     if call is not None and function in IMPORTING:
         return string.value != names.OLD_ROOT or is_of_library(module, call)
@@ -192,6 +192,13 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
         case ast.Dict():
             parent = module.scopes.parents.get(parent)
     return parent is not None and _uses_sys_modules(parent)
+
+
+def _is_prefix(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is the prefix of the modules that `pkgutil` finds in the package."""
+    parent = module.scopes.parents.get(string)
+    call = module.scopes.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+    return isinstance(call, ast.Call) and function_of(module, call) in _WALKING
 
 
 def _involves_error(module: PythonModule, comparison: ast.Compare) -> bool:

@@ -36,7 +36,7 @@ _CODEC = 3
 @rule(CODE, "Attributes that mdstorm's objects do not have", "manual", "python")
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each use of a missing attribute, and each class that overrides one."""
-    is_reached = module.around.given is not None
+    is_reached = module.given.names is not None
     if not (imported_names(module) or module.calls or is_reached):
         return
     made = objects_made(module)
@@ -61,6 +61,7 @@ def _missing_attribute(
     if not isinstance(node.ctx, ast.Load):
         return
     kinds = made.get(name_of(node.value)) or _class_of(module, node.value)
+    kinds = kinds or module.makers(node.value)
     missing = [kind for kind in sorted(kinds) if node.attr in absent.MISSING.get(kind, ())]
     kind = _source_attribute(module, node.value, taken)
     if missing and len(missing) == len(kinds):

@@ -61,6 +61,11 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     yield from rewrite_commands(module, CODE)
 
 
+def requires(module: PythonModule) -> bool:
+    """Whether code requires or installs Petastorm."""
+    return any(one.topic == "install" for one in check(module))
+
+
 def _string_results(
     module: PythonModule, string: ast.Constant, is_setup: bool
 ) -> Iterator[Edit | Finding]:
@@ -83,8 +88,11 @@ def _string_results(
     else:
         is_pinned = _PINNED.search(value) is not None
         is_listed = _OPEN.fullmatch(value) and _is_installed(module, string)
+        is_other = requirement.is_requirement(value) and requirement.is_versioned(value)
         if (is_setup and is_pinned) or is_listed or _is_key(module, string):
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
+        elif is_other:  # nothing here is known to install it
+            yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY)
         return
     for one in found:
         if span is None or module.text[slice(*span)] != value:  # several literals, or escapes

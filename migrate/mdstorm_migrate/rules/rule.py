@@ -52,6 +52,11 @@ class Rule:
     kinds: tuple[Kind, ...]
     check: Check
 
+    @property
+    def is_about_needs(self) -> bool:
+        """Whether it depends on `Document.needs`, which are known once all code is decided on."""
+        return self.code.startswith("PM4") or self.code == "PM202"
+
     def explain(self) -> str:
         """Return the manual's page about this rule, as Markdown."""
         text = (resources.files(__package__) / "docs" / f"{self.code}.md").read_text("utf-8")

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mdstorm_migrate.base.document import is_setup_script
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
-from mdstorm_migrate.run.code_use import CodeUse, read_use, use_after
+from mdstorm_migrate.run.code_use import CodeUse
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.needs import read_file
-from mdstorm_migrate.run.old_pyarrow import old_uses
+from mdstorm_migrate.run.facts import MEANINGS, Seen, seen_in
+from mdstorm_migrate.run.old_pyarrow import old_conditions
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
+from mdstorm_migrate.run.together import Examined
+from mdstorm_migrate.sources import ListedFiles
 from mdstorm_migrate.sources.plain import kind_of
 
 #: Kinds of files that describe the code's environment.
@@ -30,99 +31,75 @@ _LIBRARIES = (
     "installing mdstorm may upgrade other libraries: `ruff check --select NPY` finds what NumPy "
     "has removed; for pandas, PySpark, TensorFlow and Lightning, read their release notes"
 )
-#: Attributes that only one library's objects have, or whose meaning differs in mdstorm.
-_MEANINGS = {
-    b"_results_queue_reader": "mdstorm's readers do not have it",
-    b"_workers_pool": "mdstorm's readers do not have it",
-    b"file_urls": "a converter's are MDS shards now, not Parquet files",
-}
 #: Rules that report unedited lines that mention Petastorm.
 _MENTION_RULES = frozenset({"PM001", "PM410"})
 _EXTRAS = re.compile(rb"\bmdstorm\[([\w,-]+)\]")
-_CHANGED_ATTRIBUTE = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
 #: Folders whose files belong to the parent folder.
 _SUBFOLDERS = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
 
-#: An import from MosaicML Streaming, and a name that distinguishes it from other packages.
-_STREAMING = re.compile(rb"^[ \t\">]*(?:from|import)[ \t]+streaming\b", re.MULTILINE)
-_STREAMING_NAME = re.compile(rb"\b(?:MDSWriter|LocalDataset|Streaming(?:Dataset|DataLoader))\b")
-
-
-def streaming_uses(paths: Iterable[Path], settings: Settings) -> Iterator[Condition]:
-    """Yield a condition for the first import of MosaicML Streaming, if the run keeps it."""
-    for path in paths if settings.library != "streaming" else ():
-        try:
-            data = path.read_bytes() if is_code(path) else b""
-        except OSError:
-            continue
-        found = _STREAMING.search(data)
-        if found and _STREAMING_NAME.search(data):
-            what = "MosaicML Streaming is imported; `mdstorm migrate --from streaming` replaces it"
-            line = data.count(b"\n", 0, found.start()) + 1
-            yield Condition("names", what, path, line)
-            return
-
-
-def before_running(
-    outcomes: Sequence[FileOutcome], paths: Sequence[Path], settings: Settings
-) -> list[Condition]:
-    """Return the conditions to meet before a run's files are used, most general first.
-
-    Parameters
-    ----------
-    outcomes : sequence of FileOutcome
-        The outcomes of the files that mention Petastorm.
-    paths : sequence of Path
-        All files in the project. If several paths refer to the same file, the first is shown.
-    settings : Settings
-    """
+def before_running(examined: Examined, settings: Settings) -> list[Condition]:
+    """Return the conditions to meet before a run's files are used, most general first."""
+    outcomes = [one for one in examined.outcomes if one.has_results]
     use = CodeUse()
-    code = [one for one in outcomes if is_code(one.path) or _is_page(one)]
-    for one in code:
-        use |= use_after(one)
-    lists = [one for one in outcomes if one.requires and not is_code(one.path)]
+    for one in outcomes:
+        use |= one.use or CodeUse()
+    seen = {path: one.seen for path, one in examined.others.items()}
+    seen |= {one.path: seen_in(one.path, one.content) for one in examined.outcomes}
+    streaming = () if settings.library == "streaming" else _streaming_uses(seen)
     if not (use.uses_either or any(one.changed for one in outcomes)):
-        return []
-    files = {path.resolve(): path for path in reversed(paths)}.values()
+        return list(streaming)
     # Files that make the loaders of a converter from another file need not mention Petastorm.
-    others = {path for path in files if is_code(path)}.difference(one.path for one in code)
-    extras = use.extras.union(*(one[1].extras for one in map(read_use, others) if one))
+    uses = [one.use for one in examined.others.values()]
+    uses += [one.use for one in examined.outcomes]
+    extras = use.extras.union(*(one.extras for one in uses if one is not None))
+    lists = [one for one in outcomes if one.requires and not is_code(one.path)]
+    # If several paths refer to the same file, the first is shown.
+    files = {path.resolve(): path for path in reversed(examined.paths)}.values()
     known = (path for path in files if path.name in _NAMES or kind_of(path) in _KINDS)
     around = list(dict.fromkeys([*known, *(one.path for one in lists)]))
-    found = list(_installation(outcomes, around, use, settings))
+    contents = examined.lists.with_contents({one.path: one.content for one in outcomes})
+    found = list(_installation(outcomes, around, use, contents, settings))
+    code = [one for one in outcomes if one.use is not None]
     serving = _Folders([one.path for one in code if one.changed], [one.path for one in lists])
     listed = (words for one in lists for words in _EXTRAS.findall(one.outcome.after))
     extras = extras.union(*(words.decode().split(",") for words in listed))
     for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
-        found += conditions_of(path, read_file(path), extras)
+        found += conditions_of(path, contents[path], extras)
     if use.moved and use.imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
     if use.moved:
-        found += old_uses(path for path in files if is_code(path))
-        found += _changed_attribute_uses(set(files).difference(one.path for one in outcomes))
-    return list(dict.fromkeys([*found, *_remaining_mentions(outcomes)]))
+        found += old_conditions({path: seen[path].old_uses for path in files if path in seen})
+        reported = {one.path for one in outcomes}
+        found += _changed_attribute_uses(
+            {path: seen[path] for path in files if path in seen and path not in reported}
+        )
+    return list(dict.fromkeys([*found, *_remaining_mentions(outcomes), *streaming]))
 
 
-def _is_page(one: FileOutcome) -> bool:
-    """Whether a file is a page that contains code."""
-    return one.outcome.links is not None and not is_setup_script(one.path)
+def _streaming_uses(seen: Mapping[Path, Seen]) -> Iterator[Condition]:
+    """Yield a condition for the first import of MosaicML Streaming, which the run keeps."""
+    for path, one in sorted(seen.items()):
+        if one.streaming is not None:
+            what = "MosaicML Streaming is imported; `mdstorm migrate --from streaming` replaces it"
+            yield Condition("names", what, path, one.streaming)
+            return
 
 
-def _changed_attribute_uses(paths: Iterable[Path]) -> Iterator[Condition]:
-    """Yield uses of the attributes in `_MEANINGS` in code that does not mention Petastorm."""
-    for path in sorted(path for path in paths if path.suffix == ".py"):
-        try:
-            data = path.read_bytes()
-        except OSError:
-            continue
-        if found := _CHANGED_ATTRIBUTE.search(data):
-            line = data.count(b"\n", 0, found.start()) + 1
-            yield Condition("names", f"`{found[1].decode()}`: {_MEANINGS[found[1]]}", path, line)
+def _changed_attribute_uses(seen: Mapping[Path, Seen]) -> Iterator[Condition]:
+    """Yield uses of the attributes in `MEANINGS` in code without other results."""
+    for path, one in sorted(seen.items()):
+        if one.attribute is not None:
+            name, line = one.attribute
+            yield Condition("names", f"`{name}`: {MEANINGS[name]}", path, line)
 
 
 def _installation(
-    outcomes: Sequence[FileOutcome], around: Iterable[Path], use: CodeUse, settings: Settings
+    outcomes: Sequence[FileOutcome],
+    around: Iterable[Path],
+    use: CodeUse,
+    contents: ListedFiles,
+    settings: Settings,
 ) -> Iterator[Condition]:
     """Yield conditions about where mdstorm comes from, and whether anything installs it."""
     is_found = settings.index is not None or "@" in settings.wanted.version
@@ -132,17 +109,19 @@ def _installation(
             "URL to --requirement"
         )
         yield Condition("from", message)
-    if use.moved and not _is_installed(outcomes, around):
+    if use.moved and not _is_installed(outcomes, around, contents):
         extras = use.extras - ({"spark"} if use.on_databricks else set())
         extras |= set(settings.wanted.extras)
         named = replace(settings.wanted, extras=tuple(sorted(extras)))
         yield Condition("installed", f'nothing here installs mdstorm: install "{named}"')
 
 
-def _is_installed(outcomes: Iterable[FileOutcome], around: Iterable[Path]) -> bool:
+def _is_installed(
+    outcomes: Iterable[FileOutcome], around: Iterable[Path], contents: ListedFiles
+) -> bool:
     """Whether an edited file, or another list in the project, requires mdstorm."""
     edited = any(one.requires and NEW_ROOT.encode() in one.outcome.after for one in outcomes)
-    return edited or any(NEW_ROOT in required_names(read_file(path).documents) for path in around)
+    return edited or any(NEW_ROOT in required_names(contents[path].documents) for path in around)
 
 
 def _remaining_mentions(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.python.shadow import is_in_project
-from mdstorm_migrate.run.outcome import FileOutcome
 from mdstorm_migrate.sources import find_source
 
 _NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
@@ -88,15 +87,27 @@ class CodeUse:
         )
 
 
-def use_of(path: Path, data: bytes) -> CodeUse:
-    """Return the imports and uses in a code file, given its bytes."""
+def use_of(path: Path, data: bytes, modules: Sequence[PythonModule] | None = None) -> CodeUse:
+    """Return the imports and uses in a code file, given its bytes.
+
+    Parameters
+    ----------
+    path : Path
+    data : bytes
+    modules : sequence of PythonModule, optional
+        The parsed code, perhaps before edits to names of either library.
+    """
     imports = frozenset(_imports(data))
     if _USES_PANDAS.search(data):
         imports |= {"pandas"}
     is_through = b"horovod.spark" in data and _HOROVOD.search(data) is not None
-    moved = NEW_ROOT in imports
-    modules = _modules(path, data) if moved or OLD_ROOT in imports else []
-    keeps = OLD_ROOT in imports and (modules is None or any(map(_imports_petastorm, modules)))
+    moved, keeps = NEW_ROOT in imports, False
+    if OLD_ROOT in imports:
+        parsed = _modules(path, data)
+        keeps = parsed is None or any(map(_imports_petastorm, parsed))
+        modules = parsed if modules is None else modules
+    elif moved and modules is None:
+        modules = _modules(path, data)
     is_used = moved or keeps or b".make_t" in data
     is_kept = keeps or (is_through and not is_in_project(path, "horovod"))
     is_marked = any(one in data for one in _ON_DATABRICKS)
@@ -110,30 +121,15 @@ def use_of(path: Path, data: bytes) -> CodeUse:
     )
 
 
-def use_after(one: FileOutcome) -> CodeUse:
-    """Return the imports and uses in a file after its migration."""
-    use = use_of(one.path, one.outcome.after or one.outcome.before)
-    return replace(use, keeps=(str(one.path),)) if one.outcome.names_need_review else use
-
-
-def imports_streaming(one: FileOutcome) -> bool:
-    """Whether a file imports MosaicML Streaming after its migration, or cannot be parsed."""
-    data = one.outcome.after or one.outcome.before
+def imports_streaming(path: Path, data: bytes) -> bool:
+    """Whether code imports MosaicML Streaming, or seems to but cannot be parsed."""
     if "streaming" not in _imports(data):
         return False
-    modules = _modules(one.path, data)
+    modules = _modules(path, data)
     bindings = (found for each in modules or () for found in each.scopes.bindings)
     return modules is None or any(
         found.imported_module.partition(".")[0] == "streaming" for found in bindings
     )
-
-
-def read_use(path: Path) -> tuple[Path, CodeUse] | None:
-    """Return a file's path, imports and uses, or None if the file cannot be read."""
-    try:
-        return path, use_of(path, path.read_bytes())
-    except OSError:
-        return None
 
 
 def _imports(data: bytes) -> Iterator[str]:

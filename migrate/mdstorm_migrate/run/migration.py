@@ -1,4 +1,8 @@
-"""Migrate one file: read it, run the rules, apply the selected edits, verify the result."""
+"""The migration of one file, step by step: parse, propose, decide, render.
+
+Each step is done once. Between them, a run compares all files: which names they share, which of
+them must wait, and what their requirements must contain.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
+from typing import TypeVar
 
 from mdstorm_migrate.base.document import (
     MARK,
@@ -19,14 +24,17 @@ from mdstorm_migrate.base.document import (
     todo_comments,
 )
 from mdstorm_migrate.base.edits import NAMES, Edit, EditError, Finding, apply_edits
-from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
+from mdstorm_migrate.base.needs import Given, Needs
+from mdstorm_migrate.packaging.lists import requires_petastorm
+from mdstorm_migrate.python.flows import Flows, flows_of
 from mdstorm_migrate.python.imports import imported_names, reached_uses
 from mdstorm_migrate.python.links import Links, links_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
-from mdstorm_migrate.rules import all_rules
-from mdstorm_migrate.rules.pm000_open_todos import CODE
+from mdstorm_migrate.rules import all_rules, pm403_setup
+from mdstorm_migrate.rules.pm000_open_todos import CODE as OPEN_TODO
 from mdstorm_migrate.run import review
-from mdstorm_migrate.run.outcome import Naming, Outcome, Problem, Settings
+from mdstorm_migrate.run.discover import CODE
+from mdstorm_migrate.run.outcome import ALONE, Decision, Naming, Outcome, Problem, Settings
 from mdstorm_migrate.sources.plain import is_wide
 
 _MARK = MARK.encode()
@@ -40,110 +48,349 @@ def is_relevant(data: bytes, settings: Settings) -> bool:
     return word in data or _MARK in data or word in data.lower()
 
 
-def migrate_bytes(
-    data: bytes,
-    path: PurePath | None,
-    source: Source,
-    settings: Settings,
-    around: Surroundings = ALONE,
-    needs: Needs | None = None,
-) -> Outcome:
-    """Return the outcome of migrating a file's bytes; the file itself is not modified.
+@dataclass(frozen=True)
+class Proposals:
+    """What the rules propose for a file, as far as it concerns other files.
+
+    Attributes
+    ----------
+    uses : bool
+        Whether the file imports anything from Petastorm, or uses it through other modules.
+    stays : str or None
+        What in the file still needs Petastorm.
+    has_names : bool
+        Whether exact edits change strings that name modules.
+    names_need_review : bool
+        Whether strings in the file still name Petastorm's modules, for a person to review.
+    naming : Naming
+        What strings in the file that name modules do.
+    """
+
+    uses: bool = False
+    stays: str | None = None
+    has_names: bool = False
+    names_need_review: bool = False
+    naming: Naming = ""
+
+
+@dataclass(eq=False)
+class _Part:
+    """A document of the file, with what its rules propose, and what was decided about it.
+
+    Attributes
+    ----------
+    document : Document
+    module : PythonModule or None
+        The parsed document, if it is Python.
+    suppressions : Suppressions
+    edits, findings : list
+        The proposals of all rules, of selected rules for findings; without suppressed ones.
+    is_all : bool
+        Whether a finding excludes the results of other rules.
+    applied, pending : list
+        The edits to apply, and findings for edits that need ``--unsafe``.
+    """
+
+    document: Document
+    module: PythonModule | None
+    suppressions: review.Suppressions
+    edits: list[Edit] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    is_all: bool = False
+    applied: list[Edit] = field(default_factory=list)
+    pending: list[Finding] = field(default_factory=list)
+
+
+_Result = TypeVar("_Result")
+
+
+class FileMigration:
+    """The migration of a file's bytes; the file itself is not modified.
 
     Parameters
     ----------
     data : bytes
     path : PurePath or None
-    source : Source
+    source : Source or None
     settings : Settings
-    around : Surroundings
-        The effect of the other files of the run on this one.
-    needs : Needs, optional
-        The project's needs for the requirements in the file.
+    problem : Problem, optional
+
+    Attributes
+    ----------
+    data : bytes
+    path : PurePath or None
+    problem : Problem or None
+        Why the file cannot be read, parsed or changed; later steps do nothing then.
+    names_need_review : bool
+        Whether strings in the file still name Petastorm's modules, for a person to review.
     """
-    if around.given is None and not is_relevant(data, settings):
-        return Outcome(data, data)
-    try:
-        file = source.read(data, path)
-        for document in file.documents:
-            document.needs = needs or Needs(settings.wanted, settings.index)
-        results = _check_documents(file, settings, around)
-        edits: Sequence[Edit] = results.to_apply()
-        after = file.encode(apply_edits(file.text, edits)) if edits else data
-        if after != data:
-            _verify(file, after, path, source)
-    except SourceError as error:
-        return Outcome(data, data, problems=[_problem(error)])
-    except (EditError, UnicodeEncodeError) as error:
-        return Outcome(data, data, problems=[Problem(f"cannot be changed: {error}")])
-    except RecursionError:
-        return Outcome(data, data, problems=[Problem("nested too deeply")])
-    problems = [_problem(error) for error in file.broken if settings.library in error.libraries]
-    findings = [] if results.is_ignored else sorted(results.findings, key=_position)
-    return Outcome(
-        data,
-        after,
-        file.encoding,
-        edits,
-        findings,
-        problems,
-        results.links,
-        results.stays,
-        results.names_need_review,
-        results.naming,
-    )
+
+    def __init__(
+        self,
+        data: bytes,
+        path: PurePath | None,
+        source: Source | None,
+        settings: Settings,
+        problem: Problem | None = None,
+    ) -> None:
+        self.data = data
+        self.path = path
+        self.problem = problem
+        self.names_need_review = False
+        self._source = source
+        self._settings = settings
+        self._parts: list[_Part] = []
+        self._file = self._attempt(self._parsed, DecodedFile("", ()))
+
+    def _attempt(self, step: Callable[[], _Result], default: _Result) -> _Result:
+        """Return the result of a step, or `default` if there is, or the step meets, a problem."""
+        if self.problem is None:
+            try:
+                return step()
+            except SourceError as error:
+                self.problem = _problem(error)
+            except (EditError, UnicodeEncodeError) as error:
+                self.problem = Problem(f"cannot be changed: {error}")
+            except RecursionError:
+                self.problem = Problem("nested too deeply")
+            except Exception as error:  # a bug in mdstorm affects this file, not the run
+                self.problem = Problem(f"internal error, please report it: {error!r}")
+        return default
+
+    # Facts
+
+    def _parsed(self) -> DecodedFile:
+        if self._source is None:
+            raise SourceError("not a kind of file that can be migrated")
+        file = self._source.read(self.data, self.path)
+        self._parts = [
+            self._part(document)
+            for document in file.documents
+            if is_relevant(document.text.encode(errors="replace"), self._settings)
+        ]
+        return file
+
+    def _part(self, document: Document) -> _Part:
+        module = None
+        if document.kind == "python":
+            tree = parse_python(document.code)
+            module = PythonModule(document, tree, self._settings.applies)
+        return _Part(document, module, review.Suppressions.of(document, module))
+
+    @property
+    def modules(self) -> list[PythonModule]:
+        """The parsed Python documents: its own code, then files that notebook cells write."""
+        return [part.module for part in self._parts if part.module is not None]
+
+    @property
+    def requires(self) -> bool:
+        """Whether the file requires or installs Petastorm."""
+        return self._attempt(lambda: any(map(_requires, self._parts)), False)
+
+    def links(self) -> Links | None:
+        """Return what links the file's Python code to other files."""
+        return self._attempt(lambda: next(map(links_of, self.modules), None), None)
+
+    def flows(self) -> Flows:
+        """Return how values flow through the file's Python code."""
+        return self._attempt(self._flows, Flows())
+
+    def _flows(self) -> Flows:
+        if not self._parts:
+            self._parse_rest()
+        return next(map(flows_of, self.modules), Flows())
+
+    def _parse_rest(self) -> None:
+        """Parse the Python documents that do not mention Petastorm."""
+        parts = {id(part.document): part for part in self._parts}
+        self._parts = [
+            parts.get(id(document)) or self._part(document)
+            for document in self._file.documents
+            if document.kind == "python" or id(document) in parts
+        ]
+
+    # Proposals
+
+    def propose(self, given: Given) -> Proposals:
+        """Run the rules about code, and return what concerns other files."""
+        proposals = self._attempt(lambda: self._proposals(given), Proposals())
+        is_code = self.path is not None and self.path.suffix in CODE
+        return Proposals(stays=str(self.problem)) if self.problem and is_code else proposals
+
+    def _proposals(self, given: Given) -> Proposals:
+        if given.names is not None:
+            self._parse_rest()
+        for part in self._parts:
+            if part.module is not None:
+                part.module = part.module.with_given(given)
+            self._run_rules(part)
+        self._decide(ALONE)
+        named = [edit for part in self._parts for edit in part.edits if edit.group == NAMES]
+        left = (one for part in self._parts for one in part.findings if one.rule == _NAMING)
+        is_named = bool(named) or any(one.holds for one in left)
+        namings = (_naming_of(module, is_named=is_named) for module in self.modules)
+        return Proposals(
+            any(imported_names(module) or reached_uses(module) for module in self.modules),
+            self._stays,
+            bool(named) and not self._settings.applies(_NAMING, "review"),
+            self.names_need_review,
+            next(filter(None, namings), ""),
+        )
+
+    def _run_rules(self, part: _Part) -> None:
+        """Run the rules about code on a document, and keep what is selected."""
+        found = [
+            one
+            for rule in all_rules()
+            if part.document.kind in rule.kinds and not rule.is_about_needs
+            for one in rule.check(part.document if part.module is None else part.module)
+        ]
+        findings = [one for one in found if isinstance(one, Finding)]
+        alone = [one for one in findings if one.is_all and self._settings.selects(one.rule)]
+        if alone:
+            part.is_all = True
+            findings = [*alone, *(one for one in findings if one.is_open_todo)]
+        else:
+            part.edits = [one for one in found if isinstance(one, Edit)]
+        part.findings = self._selected(part, findings)
+
+    def _selected(self, part: _Part, findings: Iterable[Finding]) -> list[Finding]:
+        return [
+            one
+            for one in findings
+            if self._settings.selects(one.rule)
+            and (one.is_open_todo or not part.suppressions.cover(one))
+        ]
+
+    # Decisions
+
+    @property
+    def _stays(self) -> str | None:
+        """What in the file still needs Petastorm."""
+        if self._is_ignored:
+            return "`# mdstorm: ignore-file`"
+        return review.remaining(one for part in self._parts for one in part.findings)
+
+    @property
+    def _is_ignored(self) -> bool:
+        return any(part.suppressions.whole_file for part in self._parts)
+
+    def _decide(self, decision: Decision) -> None:
+        """Choose the edits to apply."""
+        if importing := next((error for error in self._file.broken if error.imports), None):
+            what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
+            what = f"{what}: the objects of the two libraries do not mix"
+            decision = replace(decision, waits_for=what)
+        self.names_need_review = False
+        held: list[Finding] = []
+        for part in self._parts:
+            is_code = part.module is not None
+            edits = review.with_review(part.edits, [*held, *part.findings], decision, is_code)
+            part.applied, part.pending = _choose(edits, part.suppressions, self._settings)
+            is_left = any(one.rule == _NAMING and one.holds for one in part.findings)
+            self.names_need_review |= is_left or review.names_need_review(edits, part.pending)
+            held += [
+                part.document.in_file(one, self._file.lines) for one in part.findings if one.holds
+            ]
+
+    def code_after(self, decision: Decision) -> bytes:
+        """Return the file with the edits to its code, which requirements depend on."""
+        return self._attempt(lambda: self._code_after(decision), self.data)
+
+    def _code_after(self, decision: Decision) -> bytes:
+        self._decide(decision)
+        edits = [
+            part.document.in_file(edit, self._file.lines)
+            for part in self._parts
+            for edit in part.applied
+            if not self._is_ignored
+        ]
+        return self._file.encode(apply_edits(self._file.text, edits)) if edits else self.data
+
+    # Rendering
+
+    def outcome(self, needs: Needs) -> Outcome:
+        """Return the outcome, with requirements for the code as it was decided on."""
+        outcome = self._attempt(lambda: self._rendered(needs), None)
+        if outcome is None or self.problem is not None:
+            problems = [] if self.problem is None else [self.problem]
+            return Outcome(self.data, self.data, problems=problems)
+        return outcome
+
+    def _rendered(self, needs: Needs) -> Outcome:
+        results = _Results()
+        for part in self._parts:
+            self._render(part, needs, results)
+        edits = [] if self._is_ignored else sorted(results.edits, key=_position)
+        file, after = self._file, self.data
+        if edits:
+            after = file.encode(apply_edits(file.text, edits))
+        if after != self.data:
+            self._verify(after)
+        library = self._settings.library
+        problems = [_problem(error) for error in file.broken if library in error.libraries]
+        findings = [] if self._is_ignored else sorted(results.findings, key=_position)
+        return Outcome(
+            self.data, after, file.encoding, edits, findings, problems, self.names_need_review
+        )
+
+    def _verify(self, after: bytes) -> None:
+        """Raise `EditError` if the result cannot be read, or a part of it newly fails to parse."""
+        assert self._source is not None
+        try:
+            outcome = self._source.read(after, self.path)
+            check_format(self.path, self._file.text, outcome.text)
+            for document in outcome.documents:
+                if document.kind == "python":
+                    parse_python(document.code)
+        except SourceError as error:
+            raise EditError(f"the result would not parse: {error}") from None
+        if outcome.unparsed > self._file.unparsed:
+            raise EditError("the result would contain a cell that does not parse")
+
+    def _render(self, part: _Part, needs: Needs, results: _Results) -> None:
+        document, module = part.document, part.module
+        document.needs = needs
+        found = [
+            one
+            for rule in all_rules()
+            if document.kind in rule.kinds and rule.is_about_needs and not part.is_all
+            for one in rule.check(document if module is None else module)
+        ]
+        listed = [one for one in found if isinstance(one, Edit)]
+        applied, pending = _choose(listed, part.suppressions, self._settings)
+        findings = [*part.findings, *(one for one in found if isinstance(one, Finding))]
+        findings = self._selected(part, findings)
+        findings = review.without_covered_mentions(document, findings, [*part.edits, *listed])
+        findings += [*part.pending, *pending]
+        todos = review.todos_of(document, module, findings, self._settings.todo)
+        lines = self._file.lines
+        for edit in (*part.applied, *applied, *todos.edits):
+            results.edits.append(document.in_file(edit, lines))
+        comments = {
+            document.in_file(Finding(OPEN_TODO, "note", one.start, one.stop, ""), lines).start
+            for one in todo_comments(document)
+        }
+        results.add_findings((document.in_file(one, lines) for one in todos.findings), comments)
+
+
+def _requires(part: _Part) -> bool:
+    """Whether a document requires or installs Petastorm."""
+    if part.module is not None:
+        return pm403_setup.requires(part.module)
+    return requires_petastorm(part.document)
 
 
 def _problem(error: SourceError) -> Problem:
     return Problem(str(error), error.line, error.cell)
 
 
-def _verify(file: DecodedFile, after: bytes, path: PurePath | None, source: Source) -> None:
-    """Raise `EditError` if the result cannot be read, or a part of it newly fails to parse."""
-    try:
-        outcome = source.read(after, path)
-        check_format(path, file.text, outcome.text)
-        for document in outcome.documents:
-            if document.kind == "python":
-                parse_python(document.code)
-    except SourceError as error:
-        raise EditError(f"the result would not parse: {error}") from None
-    if outcome.unparsed > file.unparsed:
-        raise EditError("the result would contain a cell that does not parse")
-
-
-def _check_documents(file: DecodedFile, settings: Settings, around: Surroundings) -> _Results:
-    """Run the rules on all documents; the results have positions in the text of the file."""
-    results = _Results()
-    if importing := next((error for error in file.broken if error.imports), None):
-        what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
-        around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
-    for document in file.documents:
-        is_reached = around.given is not None and document.kind == "python"
-        if is_reached or is_relevant(document.text.encode(errors="replace"), settings):
-            _migrate_document(document, file, settings, around, results)
-    results.stays = (
-        "`# mdstorm: ignore-file`" if results.is_ignored else review.remaining(results.findings)
-    )
-    return results
-
-
 @dataclass
 class _Results:
-    """The results of the rules after selection and review, with positions in the file's text."""
+    """The edits and findings of all documents, with positions in the file's text."""
 
     edits: list[Edit] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    todos: list[Edit] = field(default_factory=list)
-    is_ignored: bool = False
-    links: Links | None = None
-    stays: str | None = None
-    names_need_review: bool = False
-    naming: Naming = ""
-
-    def to_apply(self) -> list[Edit]:
-        """Return the edits to apply, in file order."""
-        return [] if self.is_ignored else sorted([*self.edits, *self.todos], key=_position)
 
     def add_findings(self, findings: Iterable[Finding], comments: Collection[int]) -> None:
         """Add findings; they replace other documents' open TODOs at the positions `comments`."""
@@ -151,50 +398,6 @@ class _Results:
             found for found in self.findings if not (found.is_open_todo and found.start in comments)
         ]
         self.findings += findings
-
-
-def _migrate_document(
-    document: Document,
-    file: DecodedFile,
-    settings: Settings,
-    around: Surroundings,
-    results: _Results,
-) -> None:
-    module = _parsed(document, settings, around) if document.kind == "python" else None
-    if module is not None and results.links is None:  # other modules are files that cells write
-        results.links = links_of(module)
-    suppressions = review.Suppressions.of(document, module)
-    results.is_ignored |= suppressions.whole_file
-    found: list[Edit | Finding] = []
-    for rule in all_rules():
-        if document.kind in rule.kinds:
-            found += rule.check(document if module is None else module)
-    found = _exclusive_or_all(found, settings)
-    edits = [one for one in found if isinstance(one, Edit)]
-    findings = [
-        one
-        for one in found
-        if isinstance(one, Finding)
-        and settings.selects(one.rule)
-        and (one.is_open_todo or not suppressions.cover(one))
-    ]
-    findings = review.without_covered_mentions(document, findings, edits)
-    reported = [*results.findings, *findings]
-    edits = review.with_review(edits, reported, around, module is not None)
-    applied, pending = _choose(edits, suppressions, settings)
-    is_name_left = any(one.rule == _NAMING and one.holds for one in findings)
-    results.names_need_review |= is_name_left or review.names_need_review(edits, pending)
-    if module is not None:
-        is_named = is_name_left or any(edit.group == NAMES for edit in edits)
-        results.naming = results.naming or _naming_of(module, is_named=is_named)
-    todos = review.todos_of(document, module, [*findings, *pending], settings.todo)
-    results.edits += [document.in_file(edit, file.lines) for edit in applied]
-    results.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
-    comments = {
-        document.in_file(Finding(CODE, "note", one.start, one.stop, ""), file.lines).start
-        for one in todo_comments(document)
-    }
-    results.add_findings((document.in_file(one, file.lines) for one in todos.findings), comments)
 
 
 #: Names of functions and settings that replace parts of modules named in strings.
@@ -231,22 +434,6 @@ def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(attr=attr), args=[first, _, *_]):
             return attr in _REPLACING and first is target
     return False
-
-
-def _exclusive_or_all(found: list[Edit | Finding], settings: Settings) -> list[Edit | Finding]:
-    """Return all results, or only open TODOs and the findings that exclude others, if any do."""
-    saying = [
-        one
-        for one in found
-        if isinstance(one, Finding) and one.is_all and settings.selects(one.rule)
-    ]
-    open_todos = [one for one in found if isinstance(one, Finding) and one.is_open_todo]
-    return [*saying, *open_todos] if saying else found
-
-
-def _parsed(document: Document, settings: Settings, around: Surroundings) -> PythonModule:
-    tree = parse_python(document.code)
-    return PythonModule(document, tree, settings.applies, around)
 
 
 def _choose(

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Kind, SourceError, is_setup_script
+from mdstorm_migrate.base.document import Document, Kind, is_setup_script
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.lists import is_inventory, required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
-from mdstorm_migrate.run.code_use import LIBRARIES, CodeUse, read_use, use_after
+from mdstorm_migrate.run.code_use import LIBRARIES, CodeUse, extras_used
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.outcome import FileOutcome, Settings
-from mdstorm_migrate.run.pool import map_files
-from mdstorm_migrate.sources import find_source
+from mdstorm_migrate.run.outcome import Settings
+from mdstorm_migrate.sources import ListedFiles, read_file
 from mdstorm_migrate.sources.plain import kind_of
 
 #: Kinds of files that list requirements.
@@ -41,9 +39,9 @@ _INSTALLED = {
     "torchvision": "torchvision",
     "zmq": "pyzmq",
 }
-#: Configuration that still specifies objects of Petastorm to create.
+#: Configuration that specifies objects of either library to create.
 _CONFIGURES = re.compile(
-    rf"""\b(?:_target_|class_path)["']?[ \t]*[:=][ \t]*["']?{OLD_ROOT}\.""".encode()
+    rf"""\b(?:_target_|class_path)["']?[ \t]*[:=][ \t]*["']?({OLD_ROOT}|{NEW_ROOT})\.""".encode()
 )
 #: A line that includes another list of requirements.
 _INCLUDES = re.compile(r"^[ \t]*(?:-r|--requirement)[ \t=]*(?P<name>[^\s#]+)", re.MULTILINE)
@@ -57,47 +55,68 @@ _BY_LIST = re.compile(
 _FOR_DATABRICKS = (b"/databricks/", b"spark_version")
 
 
+@dataclass(frozen=True)
+class Asking:
+    """A file whose rules ask what the code needs.
+
+    Attributes
+    ----------
+    before, after : bytes
+        Its content, and its content after edits to its code.
+    use : CodeUse or None
+        What its code uses after them; None for files without code.
+    requires : bool
+        Whether it requires or installs Petastorm.
+    """
+
+    before: bytes
+    after: bytes
+    use: CodeUse | None
+    requires: bool
+
+
 def needs_of(
-    outcomes: Sequence[FileOutcome],
-    paths: Sequence[Path],
+    asking: Mapping[Path, Asking],
+    others: Mapping[Path, CodeUse],
+    paths: Iterable[Path],
+    lists: ListedFiles,
     settings: Settings,
-    jobs: int = 1,
 ) -> dict[Path, Needs]:
-    """Return the needs of each file that requires Petastorm or runs a part of it.
+    """Return the needs of each file that mentions Petastorm.
 
     Parameters
     ----------
-    outcomes : sequence of FileOutcome
-        The outcomes of the files that mention Petastorm.
-    paths : sequence of Path
+    asking : mapping of Path to Asking
+        The files that mention Petastorm.
+    others : mapping of Path to CodeUse
+        What the other code of the project uses.
+    paths : iterable of Path
         All files of the project.
+    lists : ListedFiles
     settings : Settings
-    jobs : int
-        Number of processes.
     """
-    asking = [one for one in outcomes if one.topics]
     plain = Needs(settings.wanted, settings.index)
-    if not asking:
-        return {}
     if not settings.selects("PM101"):  # the code was or will be moved in another run
-        return {one.path: plain for one in asking}
-    code = {one.path: use_after(one) for one in outcomes if is_code(one.path)}
-    left = [path for path in paths if is_code(path) and path not in code]
-    code |= dict(map_files(read_use, left, jobs))
-    for one in outcomes:
-        if not is_code(one.path) and _CONFIGURES.search(one.outcome.after):
-            code[one.path] = CodeUse(keeps=(str(one.path),))
-    requiring = [one for one in asking if one.requires]
-    project = _Project(code, _lists(paths, requiring), {one.path for one in requiring})
+        return dict.fromkeys(asking, plain)
+    paths = list(paths)
+    code = {path: one.use for path, one in asking.items() if one.use and is_code(path)}
+    code |= others
+    for path, one in asking.items():
+        if not is_code(path) and (roots := set(_CONFIGURES.findall(one.after))):
+            keeps = (str(path),) if OLD_ROOT.encode() in roots else ()
+            imports = frozenset(root.decode() for root in roots)
+            code[path] = CodeUse(imports, frozenset(extras_used(one.after)), keeps)
+    requiring = {path: one.before for path, one in asking.items() if one.requires}
+    project = _Project(code, _lists(paths, requiring, lists), requiring)
     is_unused = bool(code) and not any(use.uses_either for use in code.values())
     found = {}
-    for one in asking:
-        use = project.use(one.path, _runners(one.path, outcomes))
-        if any(mark in one.outcome.before for mark in _FOR_DATABRICKS):
+    for path, one in asking.items():
+        use = project.use(path, _runners(path, asking))
+        if any(mark in one.before for mark in _FOR_DATABRICKS):
             use = replace(use, on_databricks=True)
-        is_record = _is_record(one, paths, code)
-        needs = _needs(one.path, use, project, plain)
-        found[one.path] = replace(needs, is_unused=is_unused, is_record=is_record)
+        is_record = _is_record(path, one.before, paths, code)
+        needs = _needs(path, use, project, plain)
+        found[path] = replace(needs, is_unused=is_unused, is_record=is_record)
     return found
 
 
@@ -127,15 +146,15 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
     )
 
 
-def _is_record(one: FileOutcome, paths: Iterable[Path], code: Iterable[Path]) -> bool:
+def _is_record(path: Path, data: bytes, paths: Iterable[Path], code: Iterable[Path]) -> bool:
     """Whether a list only records installed packages: no code is under it, no file mentions it."""
-    if kind_of(one.path) != "requirements":
+    if kind_of(path) != "requirements":
         return False
-    text = one.outcome.before.decode("utf-8", "replace")
-    if not is_inventory(text) or any(one.path.parent in path.parents for path in code):
+    text = data.decode("utf-8", "replace")
+    if not is_inventory(text) or any(path.parent in one.parents for one in code):
         return False
-    name = one.path.name.encode()
-    return not any(name in _text_of(path) for path in paths if path != one.path)
+    name = path.name.encode()
+    return not any(name in _text_of(one) for one in paths if one != path)
 
 
 def _text_of(path: Path) -> bytes:
@@ -224,30 +243,22 @@ class _Project:
 
 
 def _lists(
-    paths: Iterable[Path], requiring: Iterable[FileOutcome]
+    paths: Iterable[Path], requiring: Mapping[Path, bytes], lists: ListedFiles
 ) -> dict[Path, Sequence[Document]]:
     """Return the documents of all files that list requirements."""
-    found = {one.path: read_file(one.path, one.outcome.before).documents for one in requiring}
+    found = {path: read_file(path, data).documents for path, data in requiring.items()}
     for path in paths:
         if path not in found and (kind_of(path) in _LISTS or is_setup_script(path)):
-            found[path] = read_file(path).documents
+            found[path] = lists[path].documents
     return found
 
 
-def _runners(path: Path, outcomes: Iterable[FileOutcome]) -> Iterator[Path]:
+def _runners(path: Path, asking: Mapping[Path, Asking]) -> Iterator[Path]:
     """Yield the notebooks that ``%run`` the notebook `path`, which installs packages for them."""
-    run = re.compile(rb"%run[ \t]+[^\r\n]*?(?<!\w)" + re.escape(path.stem.encode()) + rb"(?![\w-])")
-    for one in outcomes if is_code(path) else ():
-        if one.path != path and is_code(one.path) and run.search(one.outcome.before):
-            yield one.path
-
-
-def read_file(path: Path, data: bytes | None = None) -> DecodedFile:
-    """Return a file that may list requirements, or one without documents if reading it fails."""
-    with contextlib.suppress(OSError, SourceError, RecursionError):
-        if data is None:
-            data = path.read_bytes() if path.stat().st_size <= _LARGEST else b""
-        source = find_source(path, data)
-        if source is not None and data:
-            return source.read(data, path)
-    return DecodedFile("", ())
+    if not (is_code(path) and asking[path].requires):
+        return
+    stem = re.escape(os.fsencode(path.stem))
+    run = re.compile(rb"%run[ \t]+[^\r\n]*?(?<!\w)" + stem + rb"(?![\w-])")
+    for other, one in asking.items():
+        if other != path and is_code(other) and run.search(one.before):
+            yield other

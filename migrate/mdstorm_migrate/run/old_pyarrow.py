@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.python.module import PythonModule, dotted, parse_python
-from mdstorm_migrate.run.needs import read_file
+from mdstorm_migrate.sources import read_file
 
 _PICKLE = "use `pickle`, or `pyarrow.ipc` for Arrow data"
 _FS = "use `pyarrow.fs`"
@@ -50,24 +51,33 @@ _REMOVED = {
 }
 
 
-def old_uses(paths: Iterable[Path]) -> Iterator[Condition]:
-    """Yield a condition for each removed name or keyword that files use, at its first use."""
-    places: dict[str, list[tuple[Path, Finding]]] = {}
-    for path in sorted(paths):
-        try:
-            data = path.read_bytes()
-        except OSError:
-            continue
-        file = read_file(path, data if b"pyarrow" in data else b"")
-        for document in file.documents:
-            if document.kind != "python" or "pyarrow" not in document.text:
-                continue
+class OldUse(NamedTuple):
+    """A use of a removed name or keyword, and its place in the file."""
+
+    name: str
+    cell: int | None
+    line: int
+
+
+def old_uses(path: Path, data: bytes) -> Iterator[OldUse]:
+    """Yield the uses of removed names and keywords in a file, in order."""
+    file = read_file(path, data if b"pyarrow" in data else b"")
+    for document in file.documents:
+        if document.kind == "python" and "pyarrow" in document.text:
             for start, name in _uses_in(document):
                 found = document.in_file(Finding("pyarrow", "note", start, start, ""), file.lines)
-                places.setdefault(name, []).append((path, found))
-    for name, uses in places.items():
-        path, first = uses[0]
-        more = len({(one, found.cell, found.line) for one, found in uses}) - 1
+                yield OldUse(name, found.cell, found.line)
+
+
+def old_conditions(uses: Mapping[Path, Iterable[OldUse]]) -> Iterator[Condition]:
+    """Yield a condition for each removed name or keyword that files use, at its first use."""
+    places: dict[str, list[tuple[Path, OldUse]]] = {}
+    for path in sorted(uses):
+        for use in uses[path]:
+            places.setdefault(use.name, []).append((path, use))
+    for name, found in places.items():
+        path, first = found[0]
+        more = len({(one, use.cell, use.line) for one, use in found}) - 1
         rest = f", here and on {more} more line{'s' * (more > 1)}" if more else ""
         message = f"`{name}` is not in current pyarrow{rest}: {_REMOVED[name]}"
         yield Condition("libraries", message, path, first.line, first.cell)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from mdstorm_migrate.base.edits import Class, Edit, Finding, Topic
+from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.base.needs import ANY, Wanted
-from mdstorm_migrate.python.links import Links
+from mdstorm_migrate.run.code_use import CodeUse
 
 #: Rules and classes of the findings that mean that a file still imports Petastorm.
 _KEEPING = frozenset(
@@ -94,6 +94,35 @@ Naming: TypeAlias = Literal["", "imports", "patches"]
 
 
 @dataclass(frozen=True)
+class Decision:
+    """Why edits to a file need review because of other files; each reason is None if there is none.
+
+    Attributes
+    ----------
+    waits_for : str or None
+        Why no edit of its code is exact: another file that it exchanges objects with still uses
+        Petastorm.
+    stays : str or None
+        Why names of loggers and configuration may not change: another file of the run still uses
+        Petastorm.
+    names : str or None
+        Why strings that name modules may not change, in a file for which it is unknown which
+        modules these strings import.
+    group : sequence of str
+        Paths of the files that must be written together with this one.
+    """
+
+    waits_for: str | None = None
+    stays: str | None = None
+    names: str | None = None
+    group: Sequence[str] = ()
+
+
+#: The decision about a file that is migrated without other files.
+ALONE = Decision()
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The outcome of migrating one file.
 
@@ -111,14 +140,8 @@ class Outcome:
     problems : sequence of Problem
         Why the file could not be read, parsed or changed. Nothing changes then, unless the problem
         is in one cell.
-    links : Links or None
-        What links its Python code to other files.
-    stays : str or None
-        What in the file still needs Petastorm.
     names_need_review : bool
         Whether strings in the file still name Petastorm's modules, for a person to review.
-    naming : Naming
-        What strings in the file that name modules do.
     """
 
     before: bytes
@@ -127,10 +150,7 @@ class Outcome:
     edits: Sequence[Edit] = ()
     findings: Sequence[Finding] = ()
     problems: Sequence[Problem] = ()
-    links: Links | None = None
-    stays: str | None = None
     names_need_review: bool = False
-    naming: Naming = ""
 
     def texts(self) -> tuple[str, str]:
         """Return `before` and `after` as strings; undecodable bytes become surrogates."""
@@ -153,7 +173,9 @@ class FileOutcome:
     group : sequence of str
         Paths of the files that must be written together, including this one.
     given : mapping of str to str, optional
-        How it reaches Petastorm through other modules; see `Surroundings`.
+        How it reaches Petastorm through other modules; see `Given`.
+    use : CodeUse or None
+        What the code in it uses after its migration; None for files without code.
     """
 
     path: Path
@@ -161,6 +183,12 @@ class FileOutcome:
     written: bool = False
     group: Sequence[str] = ()
     given: Mapping[str, str] | None = None
+    use: CodeUse | None = None
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the file now."""
+        return self.outcome.after if self.written else self.outcome.before
 
     @property
     def changed(self) -> bool:
@@ -182,14 +210,8 @@ class FileOutcome:
     @property
     def requires(self) -> bool:
         """Whether the file requires or installs Petastorm, or did before its migration."""
-        return "install" in self.topics
-
-    @property
-    def topics(self) -> frozenset[Topic]:
-        """The topics of the edits and findings that depend on the surrounding code."""
-        edits, findings = self.outcome.edits, self.outcome.findings
-        topics = [*(one.topic for one in edits), *(one.topic for one in findings)]
-        return frozenset(topic for topic in topics if topic is not None)
+        found: list[Edit | Finding] = [*self.outcome.edits, *self.outcome.findings]
+        return any(one.topic == "install" for one in found)
 
 
 @dataclass

@@ -1,62 +1,101 @@
-"""Apply a function to files in several processes."""
+"""Apply functions to files in several processes, each of which keeps what it knows of its files."""
 
 from __future__ import annotations
 
 import gc
+import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+import zlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
+_State = TypeVar("_State")
+_Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-#: Number of files per chunk, large enough to make the cost of sending it to a process small.
-_CHUNK = 200
+#: Number of files per process, large enough to make the cost of starting it small.
+_SHARE = 200
 
 
-def map_files(
-    function: Callable[[Path], _Result | None], paths: Sequence[Path], jobs: int = 1
-) -> Iterator[_Result]:
-    """Yield the results of `function` for all paths, in order, leaving out None.
+class Workers(Generic[_State]):
+    """Processes, each with a state of its own; a file always goes to the same one.
 
     Parameters
     ----------
-    function : callable
-        The function; it and its results must be picklable.
-    paths : sequence of Path
+    make : callable
+        Makes the state of a process; it must be picklable.
+    number_of_files : int
     jobs : int
-        Number of processes.
+        Maximum number of processes; with 1, or few files, everything runs in this process.
     """
-    chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
-    if jobs == 1 or len(chunks) < 2:
-        for chunk in chunks:
-            yield from _call(function, chunk)
-        return
+
+    def __init__(self, make: Callable[[], _State], number_of_files: int, jobs: int) -> None:
+        jobs = min(jobs, -(-number_of_files // _SHARE))
+        self._state = make()
+        self._pools = [_pool(make) for _ in range(jobs)] if jobs > 1 else []
+        self._was_collecting = gc.isenabled()
+        gc.disable()  # garbage collection among the nodes of syntax trees takes half the time
+
+    def __enter__(self) -> Workers[_State]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for pool in self._pools:
+            pool.shutdown(cancel_futures=True)
+        if self._was_collecting:
+            gc.enable()
+
+    def map(
+        self, function: Callable[[_State, Path, _Item], _Result], items: dict[Path, _Item]
+    ) -> dict[Path, _Result]:
+        """Return the results of `function` for the state, each path and its item, in order.
+
+        The function, items and results must be picklable.
+        """
+        if not self._pools:
+            return {path: function(self._state, path, item) for path, item in items.items()}
+        shares: list[dict[Path, _Item]] = [{} for _ in self._pools]
+        for path, item in items.items():
+            shares[zlib.crc32(os.fsencode(path)) % len(shares)][path] = item
+        futures = [
+            pool.submit(_call, function, share)
+            for pool, share in zip(self._pools, shares, strict=True)
+        ]
+        found = {path: result for one in futures for path, result in one.result().items()}
+        return {path: found[path] for path in items}
+
+
+def _pool(make: Callable[[], object]) -> ProcessPoolExecutor:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     # Spawn, because a process with threads must not be forked.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(jobs, len(chunks)), context, _ignore_interrupts)
-    try:
-        for results in pool.map(partial(_call, function), chunks):
-            yield from results
-    finally:
-        pool.shutdown(cancel_futures=True)
+    return ProcessPoolExecutor(1, context, _start, (make,))
 
 
-def _ignore_interrupts() -> None:
-    """Ignore interrupts in a worker, because only the main process handles them."""
+def _start(make: Callable[[], object]) -> None:
+    """Prepare a process; only the main one handles interrupts."""
+    global _state
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _call(function: Callable[[Path], _Result | None], paths: Sequence[Path]) -> list[_Result]:
-    # Garbage collection among the nodes of syntax trees would double the run time.
-    was_enabled = gc.isenabled()
     gc.disable()
-    try:
-        return [result for result in map(function, paths) if result is not None]
-    finally:
-        if was_enabled:
-            gc.enable()
+    _state = make()
+
+
+_state: object = None
+
+
+def _call(
+    function: Callable[[Any, Path, _Item], _Result], items: dict[Path, _Item]
+) -> dict[Path, _Result]:
+    return {path: function(_state, path, item) for path, item in items.items()}

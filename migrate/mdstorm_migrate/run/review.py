@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 
 from mdstorm_migrate.base.document import COMMENTED, Document, TodoComment, todo_comments, todo_text
 from mdstorm_migrate.base.edits import NAMES, Edit, Finding
-from mdstorm_migrate.base.needs import Surroundings
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules.pm001_mentions import CODE
+from mdstorm_migrate.run.outcome import Decision
 
 
 @dataclass
@@ -136,7 +136,7 @@ _NO_MIXING = "the objects of the two libraries do not mix"
 
 
 def with_review(
-    edits: Iterable[Edit], findings: Iterable[Finding], around: Surroundings, is_code: bool
+    edits: Iterable[Edit], findings: Iterable[Finding], decision: Decision, is_code: bool
 ) -> list[Edit]:
     """Return the edits to a document, with the class ``review`` where they need review.
 
@@ -145,21 +145,28 @@ def with_review(
     edits : iterable of Edit
     findings : iterable of Finding
         Findings that are not suppressed: a person who suppresses one takes responsibility.
-    around : Surroundings
-        The effect of the other files of the run on this one.
+    decision : Decision
     is_code : bool
         Whether the document is Python. Other documents are configuration, whose objects any file
         may use.
     """
-    edits = list(edits)
     held = min((one for one in findings if one.holds), key=lambda one: one.start, default=None)
-    reason = around.waits_for if is_code else around.stays
+    reason = None
     if held is not None:
         what = f"{held.rule} in this file must be resolved first ({_quoted(held.holds or '')})"
         reason = f"{what}: {held.because or _NO_MIXING}"
+    edits = [_for_review(edit, reason or _condition(edit, decision)) for edit in edits]
+    reason = decision.waits_for if is_code else decision.stays
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
         reason = reason or "strings in this file that name modules also need review"
     return [_for_review(edit, reason) for edit in edits]
+
+
+def _condition(edit: Edit, decision: Decision) -> str | None:
+    """Return why other files hold an edit to a string, even if its file need not wait."""
+    if edit.topic == "log":
+        return decision.stays
+    return decision.names if edit.group == NAMES else None
 
 
 def _quoted(held: str) -> str:

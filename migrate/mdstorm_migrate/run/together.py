@@ -1,95 +1,115 @@
-"""Migrate the files in a run together, and write groups of files completely or not at all."""
+"""Migrate the files of a run together, in five steps; each is done once for each file.
+
+1. Facts: what each file shows by itself (`run.facts`).
+2. Names: how files reach Petastorm through each other (`run.names`).
+3. Proposals: what the rules about code want to change (`run.migration`).
+4. Decisions: which edits wait (`run.decisions`).
+5. Rendering: requirements for the code as it will be, comments, and a check of the result.
+
+Facts, proposals and rendering concern one file at a time, so several processes share the files.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import mmap
-import os
-import stat
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePath
 
-from mdstorm_migrate.base.document import Source
-from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
+from mdstorm_migrate.base.document import Source, is_setup_script
+from mdstorm_migrate.base.needs import Given, Needs
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.flows import Flows
 from mdstorm_migrate.python.shadow import is_in_project
-from mdstorm_migrate.run.code_use import imports_streaming
-from mdstorm_migrate.run.discover import LARGEST, LARGEST_TEXT, Skipped, code_in_skipped, is_code
-from mdstorm_migrate.run.migration import is_relevant, migrate_bytes
-from mdstorm_migrate.run.needs import needs_of
-from mdstorm_migrate.run.outcome import FileOutcome, Outcome, Problem, Settings
-from mdstorm_migrate.run.pool import map_files
-from mdstorm_migrate.run.walk import walk_of
-from mdstorm_migrate.sources import find_source
+from mdstorm_migrate.run.code_use import imports_streaming, use_of
+from mdstorm_migrate.run.decisions import decide
+from mdstorm_migrate.run.discover import CODE, LARGEST, LARGEST_TEXT, is_code
+from mdstorm_migrate.run.facts import Facts, facts_of, text_facts
+from mdstorm_migrate.run.imports import ImportGraph
+from mdstorm_migrate.run.migration import FileMigration, Proposals, is_relevant
+from mdstorm_migrate.run.names import given_alone, given_to
+from mdstorm_migrate.run.needs import Asking, needs_of
+from mdstorm_migrate.run.outcome import ALONE, Decision, FileOutcome, Outcome, Problem, Settings
+from mdstorm_migrate.run.pool import Workers
+from mdstorm_migrate.sources import ListedFiles, find_source
 
 
-def run(
-    found: Iterable[Path | Skipped],
+@dataclass
+class Examined:
+    """The files of a run, examined together.
+
+    Attributes
+    ----------
+    outcomes : list of FileOutcome
+        The files that mention Petastorm or use it through others, in the order of the run.
+    others : dict of Path to Facts
+        The other code of the project.
+    paths : sequence of Path
+        All files of the project.
+    lists : ListedFiles
+        Files of the project that may list requirements.
+    """
+
+    outcomes: list[FileOutcome] = field(default_factory=list)
+    others: dict[Path, Facts] = field(default_factory=dict)
+    paths: Sequence[Path] = ()
+    lists: ListedFiles = field(default_factory=ListedFiles)
+
+
+def examine(
+    paths: Sequence[Path],
     settings: Settings,
-    *,
-    write: bool = False,
-    backup: str | None = None,
     jobs: int = 1,
     others: Sequence[Path] = (),
-) -> Iterator[FileOutcome]:
-    """Yield the outcomes of files with edits, findings or problems, in the order of `found`.
+    vendored: Iterable[Path] = (),
+) -> Examined:
+    """Return the outcomes of files that may affect each other.
 
-    If a file cannot be read, parsed or written, its outcome has a problem; no error is raised.
+    If a file cannot be read, parsed or changed, its outcome has a problem; no error is raised.
 
     Parameters
     ----------
-    found : iterable of Path or Skipped
-        The files; skipped paths are ignored.
+    paths : sequence of Path
     settings : Settings
-    write : bool
-        Whether to write the files.
-    backup : str, optional
-        The suffix to add to the name of a copy of the old file.
     jobs : int
         Number of processes.
     others : sequence of Path
         Other files of the project, which are read but never changed.
+    vendored : iterable of Path
+        Code of other people in the project, which requirements must serve.
     """
-    found = list(found)
-    paths = [one for one in found if isinstance(one, Path)]
-    others = [*others, *code_in_skipped(found)]
-    outcomes = [one for one in examine(paths, settings, jobs, others) if one.has_results]
-    yield from _write_all(outcomes, backup) if write else outcomes
-
-
-def examine(
-    paths: Sequence[Path], settings: Settings, jobs: int = 1, others: Sequence[Path] = ()
-) -> list[FileOutcome]:
-    """Return the outcome for each file that mentions Petastorm; files may affect each other.
-
-    Each file is examined as if it were alone. Files that use Petastorm through other files, files
-    that others affect, and files that require or install packages, are examined again.
-    """
-    alone = {
-        one.path: one for one in map_files(partial(examine_file, settings=settings), paths, jobs)
-    }
-    walk = walk_of(list(alone.values()), paths, jobs)
-    for path, given in walk.reached().items():
-        if again := examine_file(path, settings, Surroundings(given=given)):
-            alone[path] = replace(again, given=given)
-    walk.add(alone.values())
-    around = walk.surroundings()
-    outcomes = [alone[path] for path in paths if path in alone]
-    found = {}
-    for one in outcomes:
-        context = around[one.path]
-        again = examine_file(one.path, settings, context) if _is_affected(context, one) else None
-        found[one.path] = replace(again or one, group=context.group, given=one.given)
-    needed = _needs(list(found.values()), paths, settings, jobs, others)
-    needed |= _streaming_needs(list(found.values()), settings)
-    for path, needs in needed.items():
-        context = around[path]
-        if again := examine_file(path, settings, context, needs):
-            found[path] = replace(again, group=context.group, given=context.given)
-    return [found[path] for path in paths if path in found]
+    named = {path.resolve() for path in paths} if others else set()
+    others = [path for path in others if path.resolve() not in named]
+    around = dict.fromkeys(path for path in (*others, *vendored) if is_code(path))
+    with Workers(partial(Examiner, settings), len(paths) + len(around), jobs) as workers:
+        facts = workers.map(Examiner.facts, dict.fromkeys(paths))
+        seen = {path: one for path, one in facts.items() if one is not None}
+        graph = ImportGraph({path: one.links.imports for path, one in seen.items()})
+        given = given_to(
+            seen, graph, lambda paths: workers.map(Examiner.flows, dict.fromkeys(paths))
+        )
+        proposals = workers.map(Examiner.propose, given)
+        resolving = {path for path, one in seen.items() if one.links.resolves}
+        decisions = decide(proposals, graph, resolving)
+        code = workers.map(Examiner.code_after, decisions)
+        outside = workers.map(Examiner.text_facts, around)
+        unused = {path: one for path, one in seen.items() if path not in code}
+        found = Examined(others=unused | outside, paths=[*paths, *others])
+        needs = _needs(code, found, settings)
+        rendered = workers.map(Examiner.render, needs)
+    found.outcomes = [
+        FileOutcome(
+            path,
+            rendered[path],
+            group=decisions[path].group,
+            given=given[path].names,
+            use=code[path].use,
+        )
+        for path in paths
+        if path in rendered
+    ]
+    return found
 
 
 def migrate_alone(
@@ -99,135 +119,106 @@ def migrate_alone(
 
     A notebook's code determines what its install commands must install.
     """
-    outcome = migrate_bytes(data, path, source, settings)
-    found = FileOutcome(Path(path or ""), outcome)
-    if path is None or not (found.requires and is_code(found.path)):
-        return outcome
-    needs = replace(needs_of([found], [found.path], settings)[found.path], is_unused=False)
-    return migrate_bytes(data, path, source, settings, needs=needs)
+    if not is_relevant(data, settings):
+        return Outcome(data, data)
+    migration = FileMigration(data, path, source, settings)
+    migration.propose(given_alone(migration.flows()))
+    needs = Needs(settings.wanted, settings.index)
+    name = Path(path or "")
+    if path is not None and is_code(name):
+        asking = _asking(name, migration, ALONE)
+        if asking.requires:
+            found = needs_of({name: asking}, {}, [name], ListedFiles(), settings)
+            needs = replace(found[name], is_unused=False)
+    return migration.outcome(needs)
 
 
-def _needs(
-    outcomes: Sequence[FileOutcome],
-    paths: Sequence[Path],
-    settings: Settings,
-    jobs: int,
-    others: Sequence[Path],
-) -> dict[Path, Needs]:
-    """Return the needs of the files that require packages."""
-    if not others:
-        return needs_of(outcomes, paths, settings, jobs)
-    named = {path.resolve(): path for path in paths}
-    around = [path for path in map(Path.resolve, others) if path not in named]
-    resolved = [replace(one, path=one.path.resolve()) for one in outcomes]
-    needed = needs_of(resolved, [*named, *around], settings, jobs)
-    return {named[path]: needs for path, needs in needed.items()}
+def _asking(path: Path, migration: FileMigration, decision: Decision) -> Asking:
+    """Return what a file shows once its code is decided on."""
+    after, use = migration.code_after(decision), None
+    if is_code(path) or (migration.modules and not is_setup_script(path)):
+        use = use_of(path, after, migration.modules if migration.problem is None else None)
+        if migration.names_need_review:
+            use = replace(use, keeps=(str(path),))
+    return Asking(migration.data, after, use, migration.requires)
 
 
-#: Rules whose edits make code or configuration use mdstorm instead of MosaicML Streaming.
-_MOVING = frozenset({"PM201", "PM203"})
+def _needs(asking: Mapping[Path, Asking], found: Examined, settings: Settings) -> dict[Path, Needs]:
+    """Return the needs of the files that mention the library."""
+    if settings.library == "streaming":
+        return dict.fromkeys(asking, _streaming_needs(asking, settings))
+    uses = {path: one.use for path, one in found.others.items() if one.use is not None}
+    return needs_of(asking, uses, found.paths, found.lists, settings)
 
 
-def _streaming_needs(outcomes: Sequence[FileOutcome], settings: Settings) -> dict[Path, Needs]:
-    """Return the needs of files that require MosaicML Streaming, if a file still imports it."""
-    requiring = [one.path for one in outcomes if "PM202" in _rules(one)]
-    importers = (one.path for one in outcomes if _imports_streaming(one))
-    importer = next(importers, None) if requiring else None
-    if importer is None:
-        return {}
-    edits = (edit for one in outcomes for edit in one.outcome.edits)
-    moved = any(edit.rule in _MOVING and edit.cls != "manual" for edit in edits)
-    needs = Needs(settings.wanted, settings.index, moved=moved, streaming_importer=str(importer))
-    return dict.fromkeys(requiring, needs)
+def _streaming_needs(asking: Mapping[Path, Asking], settings: Settings) -> Needs:
+    """Return the needs for requirements of MosaicML Streaming, which code may still import."""
+    plain = Needs(settings.wanted, settings.index)
+    for path, one in asking.items():
+        is_user = is_code(path) and not is_in_project(path, "streaming")
+        if is_user and imports_streaming(path, one.after):
+            moved = any(one.before != one.after for one in asking.values())
+            return replace(plain, moved=moved, streaming_importer=str(path))
+    return plain
 
 
-def _rules(one: FileOutcome) -> set[str]:
-    edits, findings = one.outcome.edits, one.outcome.findings
-    return {edit.rule for edit in edits} | {found.rule for found in findings}
+class Examiner:
+    """The files of one process: each is read and parsed once, and kept for the next step."""
 
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._files: dict[Path, FileMigration] = {}
 
-def _imports_streaming(one: FileOutcome) -> bool:
-    """Whether a file imports MosaicML Streaming after its migration."""
-    return is_code(one.path) and imports_streaming(one) and not is_in_project(one.path, "streaming")
+    def facts(self, path: Path, _: object = None) -> Facts | None:
+        """Return the facts about a file, or None if it neither mentions Petastorm nor is code."""
+        try:
+            size = path.stat().st_size
+            if size > LARGEST_TEXT and find_source(path) is None:
+                return None
+            if size > LARGEST:
+                large = f"larger than {LARGEST >> 20} MiB"
+                return self._failed(path, large) if _is_mentioned_in(path) else None
+            data = path.read_bytes()
+        except OSError as error:
+            if path.is_symlink() and not path.exists():
+                return None  # a broken link
+            return self._failed(path, error.strerror or str(error))
+        if is_relevant(data, self._settings) and (source := find_source(path, data)) is not None:
+            self._files[path] = FileMigration(data, path, source, self._settings)
+            return facts_of(path, self._files[path])
+        return text_facts(path, data) if path.suffix in CODE else None
 
+    def _failed(self, path: Path, reason: str) -> Facts:
+        self._files[path] = FileMigration(b"", path, None, self._settings, Problem(reason))
+        return facts_of(path, self._files[path])
 
-def _is_affected(around: Surroundings, one: FileOutcome) -> bool:
-    """Whether other files change the outcome of a file."""
-    rules = {edit.rule for edit in one.outcome.edits}
-    if around.waits_for is not None or around.shares_root:
-        return True
-    return "PM103" in rules and (around.stays or around.names) is not None
+    def text_facts(self, path: Path, _: object = None) -> Facts:
+        """Return the facts about code that is not migrated."""
+        try:
+            data = path.read_bytes()
+        except OSError:
+            data = b""
+        return text_facts(path, data)
 
+    def flows(self, path: Path, _: object = None) -> Flows:
+        """Return how values flow through a file that Petastorm's reach."""
+        if path not in self._files:  # it does not mention Petastorm
+            data = path.read_bytes()
+            source = find_source(path, data)
+            self._files[path] = FileMigration(data, path, source, self._settings)
+        return self._files[path].flows()
 
-def _write_all(outcomes: Sequence[FileOutcome], backup: str | None) -> Iterator[FileOutcome]:
-    """Write the files and yield their outcomes; a group is written completely or not at all."""
-    refused = dict(_write_errors(outcomes))
-    for one in outcomes:
-        reason = refused.get(str(one.path))
-        other = next((path for path in one.group if path in refused), None)
-        if not one.changed:
-            yield one
-        elif reason is not None:
-            yield _not_written(one, reason)
-        elif other is not None:
-            yield _not_written(one, f"{other}, which must move together with it, cannot be written")
-        else:
-            yield _write(one, backup)
+    def propose(self, path: Path, given: Given) -> Proposals:
+        """Run the rules about code."""
+        return self._files[path].propose(given)
 
+    def code_after(self, path: Path, decision: Decision) -> Asking:
+        """Return what the file shows once its code is decided on."""
+        return _asking(path, self._files[path], decision)
 
-def _write_errors(outcomes: Iterable[FileOutcome]) -> Iterator[tuple[str, str]]:
-    """Yield the files that cannot be written, with the reasons."""
-    for one in outcomes:
-        if one.changed:
-            try:
-                check_writable(one.path, one.outcome.before)
-            except WriteError as error:
-                yield str(one.path), str(error)
-
-
-def _write(one: FileOutcome, backup: str | None) -> FileOutcome:
-    try:
-        write_file(one.path, one.outcome.before, one.outcome.after, backup)
-    except WriteError as error:
-        return _not_written(one, str(error))
-    return replace(one, written=True)
-
-
-def _not_written(one: FileOutcome, reason: str) -> FileOutcome:
-    before, problem = one.outcome.before, Problem(f"not written: {reason}")
-    problems = [*one.outcome.problems, problem]
-    return replace(one, outcome=replace(one.outcome, after=before, edits=(), problems=problems))
-
-
-def examine_file(
-    path: Path, settings: Settings, around: Surroundings = ALONE, needs: Needs | None = None
-) -> FileOutcome | None:
-    """Return the outcome for a file, or None if no source reads it or it never mentions Petastorm.
-
-    If the file cannot be read or parsed, its outcome has a problem; no error is raised.
-    """
-    try:
-        size = path.stat().st_size
-        if size > LARGEST_TEXT and find_source(path) is None:
-            return None
-        if size > LARGEST:
-            reason = f"larger than {LARGEST >> 20} MiB"
-            return _failed(path, reason) if _is_mentioned_in(path) else None
-        data = path.read_bytes()
-    except OSError as error:
-        if path.is_symlink() and not path.exists():
-            return None  # a broken link
-        return _failed(path, error.strerror or str(error))
-    if around.given is None and not is_relevant(data, settings):
-        return None
-    source = find_source(path, data)
-    if source is None:
-        return None
-    try:
-        outcome = migrate_bytes(data, path, source, settings, around, needs)
-    except Exception as error:  # a bug in mdstorm affects this file, not the run
-        return _failed(path, f"internal error, please report it: {error!r}")
-    return FileOutcome(path, outcome)
+    def render(self, path: Path, needs: Needs) -> Outcome:
+        """Return the outcome for the file."""
+        return self._files[path].outcome(needs)
 
 
 def _is_mentioned_in(path: Path) -> bool:
@@ -237,79 +228,3 @@ def _is_mentioned_in(path: Path) -> bool:
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
     ):
         return mapped.find(OLD_ROOT.encode()) >= 0
-
-
-def _failed(path: Path, reason: str) -> FileOutcome:
-    return FileOutcome(path, Outcome(b"", b"", problems=[Problem(reason)]))
-
-
-class WriteError(OSError):
-    """A file that was not written. The message is the reason."""
-
-
-def write_file(path: Path, before: bytes, after: bytes, backup: str | None = None) -> None:
-    """Replace the content of a file; for a link, replace the content of its target.
-
-    The new file has the same mode and owner as the old file.
-
-    Parameters
-    ----------
-    path : Path
-    before : bytes
-        The content that the file must still have.
-    after : bytes
-        The new content.
-    backup : str, optional
-        The suffix to add to the name of a copy of the old file.
-
-    Raises
-    ------
-    WriteError
-        If the file is read-only, has changed in the meantime, or cannot be written.
-    """
-    target = Path(os.path.realpath(path))
-    status = check_writable(target, before)
-    try:
-        if backup:
-            _replace(target.with_name(target.name + backup), before, status)
-        _replace(target, after, status)
-    except OSError as error:
-        raise WriteError(error.strerror or str(error)) from error
-
-
-def check_writable(path: Path, before: bytes) -> os.stat_result:
-    """Check that a file is writable and unchanged, and return its status.
-
-    Raises
-    ------
-    WriteError
-        If the file is read-only, has changed in the meantime, or cannot be read.
-    """
-    try:
-        status, data = path.stat(), path.read_bytes()
-    except OSError as error:
-        raise WriteError(error.strerror or str(error)) from error
-    if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
-        raise WriteError("the file is read-only")
-    if data != before:
-        raise WriteError("the file was changed by another program in the meantime")
-    return status
-
-
-def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
-    """Write a temporary file next to `target` and rename it once it is complete."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with open(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if hasattr(os, "chown"):
-            with contextlib.suppress(PermissionError):  # only root can change the owner
-                os.chown(name, status.st_uid, status.st_gid)
-        os.chmod(name, stat.S_IMODE(status.st_mode))
-        os.replace(name, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise

@@ -16,15 +16,16 @@ again before they are kept: if that fails, the file stays unchanged.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
-from mdstorm_migrate.base.document import Source
+from mdstorm_migrate.base.document import DecodedFile, Source, SourceError
 
-__all__ = ["HEAD", "all_sources", "find_source"]
+__all__ = ["HEAD", "ListedFiles", "all_sources", "find_source", "read_file"]
 
 #: Number of bytes read from a file to determine its kind.
 HEAD = 256
@@ -42,3 +43,30 @@ def find_source(path: PurePath, data: bytes = b"") -> Source | None:
     """Return the source for a file, judging by its path and first bytes, or None if none fits."""
     head = data[:HEAD]
     return next((source for source in all_sources() if source.claims(path, head)), None)
+
+
+#: Size in bytes above which files are not considered lists of requirements.
+_LARGEST = 1 << 20
+
+
+def read_file(path: Path, data: bytes | None = None) -> DecodedFile:
+    """Return a file that may list requirements, or one without documents if reading it fails."""
+    with contextlib.suppress(OSError, SourceError, RecursionError):
+        if data is None:
+            data = path.read_bytes() if path.stat().st_size <= _LARGEST else b""
+        source = find_source(path, data)
+        if source is not None and data:
+            return source.read(data, path)
+    return DecodedFile("", ())
+
+
+class ListedFiles(dict[Path, DecodedFile]):
+    """Files that may list requirements, each read when it is first asked for."""
+
+    def __missing__(self, path: Path) -> DecodedFile:
+        self[path] = read_file(path)
+        return self[path]
+
+    def with_contents(self, contents: Mapping[Path, bytes]) -> ListedFiles:
+        """Return the files, some with the given contents."""
+        return ListedFiles(self | {path: read_file(path, data) for path, data in contents.items()})

@@ -187,9 +187,9 @@ def test_interrupt_ends_command_between_two_files(tmp_path: Path) -> None:
         "import signal, sys\nfrom mdstorm_migrate.cli.migrate import migrate\n"
         # A shell's background jobs ignore SIGINT, and so do their children.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from mdstorm_migrate.run import together\nold = together.write_file\n"
+        "from mdstorm_migrate.run import writing\nold = writing.write_file\n"
         "def slow(path, *rest):\n    print('begin', flush=True)\n    sys.stdin.readline()\n"
-        "    old(path, *rest)\ntogether.write_file = slow\nmigrate()\n"
+        "    old(path, *rest)\nwriting.write_file = slow\nmigrate()\n"
     )
     write_modules(tmp_path, a=BEFORE, b=BEFORE)
     process = subprocess.Popen(

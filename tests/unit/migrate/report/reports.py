@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from tests.kit.migrating import run
+
 from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.run.discover import Skipped, discover
 from mdstorm_migrate.run.outcome import Settings
-from mdstorm_migrate.run.together import run
 
 #: A file with an exact edit, an edit to review, a place for manual review, and a note.
 MIXED = """\

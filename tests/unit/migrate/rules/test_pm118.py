@@ -1,10 +1,11 @@
-"""PM118: `isinstance` checks for a class that a converter's loaders do not belong to."""
+"""PM118: tests of a converter's loader for a class that it does not belong to."""
 
 from tests.kit.migrating import check_finding, each
 
 from mdstorm_migrate.api import migrate
 
-LOADER = "from petastorm.pytorch import DataLoader\n"
+LOADER = "from petastorm.pytorch import BatchedDataLoader, DataLoader\n"
+MADE = f"{LOADER}with conv.make_torch_dataloader() as x: pass\n"
 
 
 @each(
@@ -14,34 +15,25 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
         "import petastorm.pytorch\nisinstance(x, petastorm.pytorch.LoaderBase)",
         "petastorm.pytorch.LoaderBase",
     ),
+    ("def f(y): return isinstance(y, DataLoader)\nf(x)", "DataLoader"),
+    ("type(x) is BatchedDataLoader", "BatchedDataLoader"),
+    ("type(x) in (list, BatchedDataLoader)", "BatchedDataLoader"),
+    ("BatchedDataLoader == x.__class__", "BatchedDataLoader"),
+    ("issubclass(type(x), BatchedDataLoader)", "BatchedDataLoader"),
+    ("match x:\n    case BatchedDataLoader(): ...", "BatchedDataLoader"),
 )
-def test_isinstance_check_for_petastorm_loader_is_reported(text: str, fragment: str) -> None:
-    check_finding(LOADER + text, "PM118", fragment)
+def test_test_for_class_of_converter_loader_is_reported(text: str, fragment: str) -> None:
+    check_finding(f"{MADE}{text}\n", "PM118", fragment)
 
 
 @each(
-    "isinstance(x, list)",
-    "l = DataLoader(r)\nisinstance(l, DataLoader)",
-    "from petastorm.pytorch import InMemBatchedDataLoader as M\n"
-    "k = M if fast else DataLoader\nl = k(r)\nisinstance(l, DataLoader)",
+    f"{MADE}isinstance(x, list)",
+    f"{LOADER}isinstance(x, DataLoader)",
+    f"{LOADER}x = DataLoader(r)\nisinstance(x, DataLoader)",
+    f"{LOADER}k = BatchedDataLoader if fast else DataLoader\nx = k(r)\nisinstance(x, DataLoader)",
+    f"{MADE}BatchedDataLoader is None",
+    f"{MADE}x is BatchedDataLoader",
+    f"{MADE}f(x) == BatchedDataLoader",
 )
-def test_isinstance_check_for_list_or_own_loader_is_not_reported(text: str) -> None:
-    assert not migrate(LOADER + text).findings
-
-
-@each(
-    "type(x) is BatchedDataLoader",
-    "type(x) in (list, BatchedDataLoader)",
-    "BatchedDataLoader == x.__class__",
-    "issubclass(type(x), BatchedDataLoader)",
-    "match x:\n    case BatchedDataLoader(): ...",
-)
-def test_every_test_for_class_of_loader_is_reported(test: str) -> None:
-    text = f"from petastorm.pytorch import BatchedDataLoader\n{test}\n"
-    check_finding(text, "PM118", "BatchedDataLoader")
-
-
-@each("BatchedDataLoader is None", "x is BatchedDataLoader", "f(x) == BatchedDataLoader")
-def test_comparison_without_type_of_object_is_not_reported(test: str) -> None:
-    text = f"from petastorm.pytorch import BatchedDataLoader\n{test}\n"
-    assert not any(one.rule == "PM118" for one in migrate(text).findings)
+def test_other_test_or_comparison_is_not_reported(text: str) -> None:
+    assert not any(one.rule == "PM118" for one in migrate(f"{text}\n").findings)

@@ -162,9 +162,18 @@ def test_requirement_with_version_from_variable_gets_todo_comment(text: str) -> 
 @each(
     "MODULES = ['petastorm']\nfor one in MODULES: import_module(one)\n",
     "packages = ['petastorm']\nfor one in packages: import_module(one)\n",
-    "names = ['petastorm==0.12']\nprint(names)\n",
     "def f(reqs): install(reqs)\nreqs = 'petastorm'\nprint(reqs)\n",
 )
 def test_string_in_variable_that_installs_nothing_is_unchanged(text: str) -> None:
     check_noop(text)
     assert not any(one.rule == "PM403" for one in migrate(text).findings)
+
+
+@each(
+    "names = ['petastorm==0.12']\nprint(names)\n",
+    "register(env='petastorm>=0.11')\n",
+    "LOCKED = {'train': 'petastorm[torch]==0.12.1'}\n",
+)
+def test_requirement_that_nothing_is_known_to_install_gets_todo_comment(text: str) -> None:
+    check_noop(text)
+    assert "# TODO(mdstorm): PM403: " in migrate(text).output

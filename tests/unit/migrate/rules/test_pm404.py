@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import pytest
-from tests.kit.migrating import check_held, check_noop, check_rewrite, each, write_files
+from tests.kit.migrating import check_held, check_noop, check_rewrite, each, run, write_files
 
 from mdstorm_migrate.run.discover import discover
 from mdstorm_migrate.run.outcome import Settings
-from mdstorm_migrate.run.together import run
 
 ENVIRONMENT = """\
 name: train

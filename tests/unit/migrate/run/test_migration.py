@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from random import Random
 
 import pytest
-from tests.kit.migrating import each
+from tests.kit.migrating import each, run
 from tests.slow.fuzz.mutations import damaged_bytes
 
 from mdstorm_migrate.api import migrate
@@ -18,7 +18,7 @@ from mdstorm_migrate.rules import Rule
 from mdstorm_migrate.run import migration, together
 from mdstorm_migrate.run.migration import check_format
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
-from mdstorm_migrate.run.together import WriteError, run, write_file
+from mdstorm_migrate.run.writing import WriteError, write_file
 
 TEXT = "petastorm = 1\nother = 2\n"
 
@@ -136,7 +136,7 @@ SUFFIXES = (".cfg", ".ipynb", ".py", ".sh", ".toml", ".yml")
 
 
 def migrate_file(path: Path) -> FileOutcome | None:
-    return next(run([path], Settings(), write=True), None)
+    return next(iter(run([path], Settings(), write=True)), None)
 
 
 def reason(outcome: FileOutcome | None) -> str:
@@ -160,7 +160,7 @@ def test_oversized_file_is_reported_if_it_uses_petastorm(
 
 @each(  # errors are simulated, because root can read every file
     (Path, "read_bytes", refuse, "Permission denied"),
-    (together, "migrate_bytes", None, "please report it: TypeError("),
+    (migration, "parse_python", None, "please report it: TypeError("),
 )
 def test_error_in_one_file_is_reported_for_that_file(
     owner: object, name: str, broken: object, words: str, tmp_path: Path
@@ -173,7 +173,7 @@ def test_error_in_one_file_is_reported_for_that_file(
     assert path.read_text() == USE
 
 
-def test_files_without_petastorm_are_not_parsed(
+def test_each_file_with_petastorm_and_its_result_are_parsed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(200):
@@ -182,10 +182,10 @@ def test_files_without_petastorm_are_not_parsed(
     parsed = []
     parse = migration.parse_python
     monkeypatch.setattr(migration, "parse_python", lambda code: parsed.append(code) or parse(code))
-    outcomes = list(run(sorted(tmp_path.iterdir()), Settings()))
+    outcomes = run(sorted(tmp_path.iterdir()), Settings())
     assert [one.path.name for one in outcomes] == ["m000.py", "m100.py"]
     before, after = USE, USE.replace("petastorm", "mdstorm")
-    assert parsed == [before, after, before, after]
+    assert parsed == [before, before, after, after]
 
 
 @each(

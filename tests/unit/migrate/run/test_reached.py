@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from tests.kit.migrating import each, invoke, write_files
+from tests.kit.migrating import each, invoke, run, write_files
 
 from mdstorm_migrate.audit import audit
 from mdstorm_migrate.cli.migrate import migrate as command
 from mdstorm_migrate.run.discover import discover
 from mdstorm_migrate.run.outcome import Settings
-from mdstorm_migrate.run.together import run
 
 ROOT = "import petastorm\n"
 IMPORTS = "from _pt import make_reader as m\n"

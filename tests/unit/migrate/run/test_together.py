@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.kit.migrating import each, write_files
+from tests.kit.migrating import each, run, write_files
 
 from mdstorm_migrate.audit import audit
 from mdstorm_migrate.run.outcome import Settings
-from mdstorm_migrate.run.together import run
 
 #: A file that cannot be migrated, because mdstorm does not have this class.
 WORKER = "from petastorm.reader import ArrowReaderWorker\n"

@@ -11,13 +11,13 @@ from tests.kit.migrating import check_finding, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.base.edits import EditError
-from mdstorm_migrate.run.migration import migrate_bytes
 from mdstorm_migrate.run.outcome import Outcome, Settings
+from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources.python import PythonSource, Uncommented
 
 
 def migrated(data: bytes) -> Outcome:
-    return migrate_bytes(data, None, PythonSource(), Settings())
+    return migrate_alone(data, None, PythonSource(), Settings())
 
 
 @each(

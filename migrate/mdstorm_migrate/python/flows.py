@@ -1,0 +1,299 @@
+"""How values flow through a Python file: the facts from which a run learns what its names may be.
+
+The order of statements does not matter, a container counts as all of its elements, and a symbol is
+a variable with its scopes, such as ``train.conv``, or what a function returns, such as ``train()``.
+A term says what an expression may be:
+
+=====================================  =======================================================
+``("name", symbol)``                   the values of a symbol
+``("path", path)``                     a part of Petastorm
+``("import", item)``                   what a `FileImport` imports from another file
+``("function" | "class" | "self", q)`` a function, a class, or an object of a class in this file
+``("attribute", term, name)``          an attribute
+``("call", term, arguments, words)``   what a call returns
+``("any", terms)``                     any of several terms
+=====================================  =======================================================
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from mdstorm_migrate.petastorm.names import is_petastorm
+from mdstorm_migrate.python.links import FileImport, runs_of
+from mdstorm_migrate.python.module import PythonModule, dotted, last_name
+from mdstorm_migrate.python.scopes import Scope
+
+Term: TypeAlias = tuple[Any, ...]
+#: Line and column of the beginning and the end of an expression.
+Place: TypeAlias = tuple[int, int, int, int]
+
+#: Functions that return their arguments, or containers or iterators of them.
+_SAME = frozenset(
+    [
+        *("cast", "deepcopy", "dict", "enumerate", "iter", "list", "next", "partial", "reversed"),
+        *("set", "sorted", "tuple", "zip"),
+    ]
+)
+#: Methods that return the object itself, or an element of it.
+_ELEMENT = frozenset(
+    ["__enter__", "__getitem__", "cache", "copy", "get", "items", "persist", "pop", "values"]
+)
+#: Functions that return or test the type of their first argument.
+_TESTING = frozenset({"isinstance", "issubclass", "type"})
+#: Methods that add their last argument to a container.
+_ADDING = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
+
+
+@dataclass
+class Flows:
+    """How values flow through a file.
+
+    Attributes
+    ----------
+    flows : list of (str or Term, Term)
+        Symbols and attributes, with terms whose values they may have.
+    parameters : dict of str to tuple of str
+        The names of the parameters of each function.
+    bases : dict of str to tuple of Term
+        The base classes of each class.
+    fields : dict of str to tuple of str
+        The annotated names of each class, which are the parameters of a dataclass.
+    properties : set of str
+        The functions that are called by reading an attribute.
+    fixtures : dict of str to str
+        The functions that pytest calls for parameters with these names.
+    tested : dict of str to str
+        Parameters to which pytest may pass a fixture: their symbols, and their names.
+    terms : dict of Place to Term
+        The terms of calls, and of what has attributes or is tested for its type.
+    """
+
+    flows: list[tuple[str | Term, Term]] = field(default_factory=list)
+    parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    bases: dict[str, tuple[Term, ...]] = field(default_factory=dict)
+    fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    properties: set[str] = field(default_factory=set)
+    fixtures: dict[str, str] = field(default_factory=dict)
+    tested: dict[str, str] = field(default_factory=dict)
+    terms: dict[Place, Term] = field(default_factory=dict)
+
+
+def flows_of(module: PythonModule) -> Flows:
+    """Return how values flow through a module."""
+    return _Reader(module).run()
+
+
+def place_of(node: ast.expr) -> Place:
+    """Return the place of an expression."""
+    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+
+
+_NONE: Term = ("any", ())
+
+
+class _Reader:
+    """One walk over the nodes of a module."""
+
+    def __init__(self, module: PythonModule) -> None:
+        self.module = module
+        self.found = Flows()
+        self.scopes = {one.node: one.scope for one in module.scopes.bindings}
+        self.names: dict[Scope, str] = {}
+
+    def run(self) -> Flows:
+        for binding in self.module.scopes.bindings:
+            symbol = self.symbol(binding.name, binding.scope)
+            if is_petastorm(binding.target):
+                self.flow(symbol, ("path", binding.target))
+            elif isinstance(binding.node, ast.alias):
+                item = _import(self.module, binding.node)
+                if (
+                    item.name
+                    or item.bound != item.module.partition(".")[0]
+                    or "." not in item.module
+                ):
+                    self.flow(symbol, ("import", item))  # others: see `of_import`
+        for item in runs_of(self.module.text):
+            self.flow("*", ("import", item))
+        for node in self.module.scopes.parents:
+            visit = getattr(self, f"visit_{type(node).__name__.lower()}", None)
+            if visit is not None:
+                visit(node)
+        return self.found
+
+    def flow(self, target: str | Term, term: Term) -> None:
+        if term != _NONE:
+            self.found.flows.append((target, term))
+
+    def name(self, scope: Scope) -> str:
+        """Return the qualified name of a scope with a dot at its end; empty for the module."""
+        if scope.parent is None:
+            return ""
+        if scope not in self.names:
+            own = getattr(scope.node, "name", None) or f"<{getattr(scope.node, 'lineno', 0)}>"
+            self.names[scope] = f"{self.name(scope.parent)}{own}."
+        return self.names[scope]
+
+    def symbol(self, name: str, scope: Scope) -> str:
+        home = scope.home(name)
+        return f"{self.name(home)}{name}" if home is not None else name
+
+    # Terms
+
+    def terms(self, nodes: Iterable[ast.expr | None]) -> Term:
+        found = tuple(one for one in map(self.term, nodes) if one != _NONE)
+        return found[0] if len(found) == 1 else ("any", found)
+
+    def term(self, node: ast.AST | None) -> Term:
+        match node:
+            case ast.Name(id=name):
+                return "name", self.symbol(name, self.module.scope_of(node))
+            case ast.Attribute(value=value, attr=name):
+                return self.of_import(node) or ("attribute", self.term(value), name)
+            case ast.Call():
+                return self.of_call(node)
+            case ast.IfExp(body=one, orelse=other):
+                return self.terms([one, other])
+            case (
+                ast.BoolOp(values=parts)
+                | ast.Dict(values=parts)
+                | ast.List(elts=parts)
+                | ast.Tuple(elts=parts)
+                | ast.Set(elts=parts)
+            ):
+                return self.terms(parts)
+            case (
+                ast.Subscript(value=value)
+                | ast.Starred(value=value)
+                | ast.Await(value=value)
+                | ast.NamedExpr(value=value)
+                | ast.ListComp(elt=value)
+                | ast.GeneratorExp(elt=value)
+                | ast.DictComp(value=value)
+            ):
+                return self.term(value)
+        return _NONE
+
+    def of_call(self, node: ast.Call) -> Term:
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr in _ELEMENT:
+            return self.term(function.value)
+        if last_name(function) in _SAME or last_name(function) == "enter_context":
+            return self.terms([*node.args, *(word.value for word in node.keywords)])
+        arguments = tuple(map(self.term, node.args))
+        words = tuple((word.arg, self.term(word.value)) for word in node.keywords)
+        return "call", self.term(function), arguments, words
+
+    def of_import(self, node: ast.Attribute) -> Term | None:
+        """Return the term of a module in ``a.b.c`` after ``import a.b``."""
+        name, attributes = dotted(node) or (None, [])
+        bindings = self.module.bindings(name.id, self.module.scope_of(name)) if name else ()
+        for binding in bindings:
+            if isinstance(binding.node, ast.alias) and not binding.node.asname:
+                path = binding.imported_module
+                if isinstance(binding.statement, ast.Import) and not is_petastorm(path):
+                    parts = path.split(".")[1:]
+                    if parts and attributes == parts:
+                        return "import", _import(self.module, binding.node)
+        return None
+
+    # Flows
+
+    def assign(self, target: ast.AST | None, term: Term) -> None:
+        match target:
+            case ast.Name(id=name):
+                scope = self.scopes.get(target) or self.module.scope_of(target)
+                self.flow(self.symbol(name, scope), term)
+            case ast.Attribute(value=value, attr=name):
+                self.flow(("attribute", self.term(value), name), term)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part in parts:
+                    self.assign(part, term)
+            case ast.Subscript(value=value) | ast.Starred(value=value):
+                self.assign(value, term)
+
+    def visit_assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            self.assign(target, self.term(node.value))
+
+    def visit_annassign(self, node: ast.AnnAssign) -> None:
+        self.assign(node.target, self.term(node.value))
+        self.assign(node.target, self.annotated(node.annotation))
+
+    def visit_namedexpr(self, node: ast.NamedExpr) -> None:
+        self.assign(node.target, self.term(node.value))
+
+    def visit_for(self, node: ast.For | ast.AsyncFor | ast.comprehension) -> None:
+        self.assign(node.target, self.term(node.iter))
+
+    visit_asyncfor = visit_comprehension = visit_for
+
+    def visit_withitem(self, node: ast.withitem) -> None:
+        self.assign(node.optional_vars, self.term(node.context_expr))
+
+    def visit_return(self, node: ast.Return | ast.Yield) -> None:
+        for parent in self.module.ancestors(node):
+            if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef):
+                self.flow(f"{self.qualified(parent)}()", self.term(node.value))
+                return
+
+    visit_yield = visit_return
+
+    def visit_call(self, node: ast.Call) -> None:
+        self.found.terms[place_of(node)] = self.term(node)
+        if isinstance(node.func, ast.Name) and node.func.id in _TESTING and node.args:
+            self.found.terms[place_of(node.args[0])] = self.term(node.args[0])
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
+            self.assign(node.func.value, self.terms(node.args[-1:]))
+
+    def visit_match(self, node: ast.Match) -> None:
+        self.found.terms[place_of(node.subject)] = self.term(node.subject)
+
+    def visit_attribute(self, node: ast.Attribute) -> None:
+        self.found.terms[place_of(node.value)] = self.term(node.value)
+
+    def qualified(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
+        return f"{self.name(self.scopes[node])}{node.name}"
+
+    def visit_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        name, given = self.qualified(node), node.args
+        self.flow(name, ("function", name))
+        plain = [*given.posonlyargs, *given.args]
+        self.found.parameters[name] = tuple(one.arg for one in (*plain, *given.kwonlyargs))
+        decorators = {last_name(getattr(one, "func", one)) for one in node.decorator_list}
+        if self.scopes[node].is_class and plain and "staticmethod" not in decorators:
+            self.flow(f"{name}.{plain[0].arg}", ("self", name.rpartition(".")[0]))
+        if decorators & {"property", "cached_property"}:
+            self.found.properties.add(name)
+        if "fixture" in decorators:
+            self.found.fixtures[node.name] = name
+        if "fixture" in decorators or node.name.startswith("test"):
+            self.found.tested |= {f"{name}.{one.arg}": one.arg for one in plain}
+        for argument in (*plain, *given.kwonlyargs):
+            self.flow(f"{name}.{argument.arg}", self.annotated(argument.annotation))
+
+    visit_asyncfunctiondef = visit_functiondef
+
+    def annotated(self, annotation: ast.expr | None) -> Term:
+        """Return the term of an object with a type that is a name."""
+        found = self.term(annotation) if isinstance(annotation, ast.Name | ast.Attribute) else _NONE
+        return _NONE if found == _NONE else ("call", found, (), ())
+
+    def visit_classdef(self, node: ast.ClassDef) -> None:
+        name = self.qualified(node)
+        self.flow(name, ("class", name))
+        self.found.bases[name] = tuple(map(self.term, node.bases))
+        annotated = (one.target for one in node.body if isinstance(one, ast.AnnAssign))
+        self.found.fields[name] = tuple(one.id for one in annotated if isinstance(one, ast.Name))
+
+
+def _import(module: PythonModule, alias: ast.alias) -> FileImport:
+    statement = module.scopes.parents[alias]
+    if isinstance(statement, ast.ImportFrom):
+        bound = alias.asname or alias.name
+        return FileImport(statement.module or "", statement.level, alias.name, bound)
+    return FileImport(alias.name, 0, "", alias.asname or alias.name.partition(".")[0])

@@ -1,0 +1,147 @@
+"""The imports between the files in a run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from mdstorm_migrate.python.links import FileImport, file_imports, runs_of
+from mdstorm_migrate.run.discover import CODE
+
+#: Import statements in files that are not parsed, including JSON strings and comments.
+_STATEMENT = re.compile(
+    r"^[ \t\"]*(?:\#[ \t]*MAGIC[ \t]+)?"
+    r"(?P<code>(?:from[ \t]+[^\n]*?import[ \t]*(?:\([^)]*\)|[^\n]*)|import[ \t][^\n]*))",
+    re.MULTILINE,
+)
+TEST = re.compile(r"test_.*|.*_test|conftest")
+
+
+def text_imports(text: str) -> Iterator[FileImport]:
+    """Yield the imports in the text of a file that is not parsed."""
+    for match in _STATEMENT.finditer(text):
+        code = match["code"].partition("\\n")[0].rstrip('", \t\r')
+        try:
+            yield from file_imports(ast.parse(code))
+        except (SyntaxError, ValueError):
+            continue
+    yield from runs_of(text)
+
+
+class Resolver:
+    """Finds the files that import statements refer to."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._by_stem: dict[str, list[tuple[tuple[str, ...], Path]]] = defaultdict(list)
+        self._places: dict[Path, tuple[str, ...]] = {}
+        for path in paths:
+            if path.suffix in CODE:
+                parts = PurePath(os.path.abspath(path)).with_suffix("").parts
+                parts = parts[:-1] if parts[-1] == "__init__" else parts
+                self._places[path] = parts
+                self._by_stem[parts[-1]].append((parts, path))
+
+    def files(self, origin: Path, item: FileImport) -> list[Path]:
+        """Return the files that a name may be imported from; empty for names of other libraries."""
+        if item.level < 0:
+            return self._run(origin, item.module)
+        folder = self._places.get(origin, ())
+        if origin.stem != "__init__":
+            folder = folder[:-1]
+        module = tuple(item.module.split(".")) if item.module else ()
+        if item.level:
+            base = folder[: len(folder) - item.level + 1]
+            return self._exactly((*base, *module, item.name)) or self._exactly((*base, *module))
+        if item.name not in ("", "*"):
+            return self._nearest(folder, (*module, item.name)) or self._nearest(folder, module)
+        return self._nearest(folder, module)
+
+    def _exactly(self, parts: Sequence[str]) -> list[Path]:
+        at = self._by_stem.get(parts[-1], ()) if parts else ()
+        return [path for place, path in at if place == tuple(parts)]
+
+    def _nearest(self, folder: Sequence[str], module: Sequence[str]) -> list[Path]:
+        """Return a module's files: the closest ones in folders above the importer, or else all."""
+        if not module:
+            return []
+        at = self._by_stem.get(module[-1], ())
+        found = [(place, path) for place, path in at if place[-len(module) :] == tuple(module)]
+        near = [
+            (place, path)
+            for place, path in found
+            if tuple(folder[: len(place) - len(module)]) == place[: -len(module)]
+        ]
+        if near:
+            longest = max(len(place) for place, _ in near)
+            return [path for place, path in near if len(place) == longest]
+        return [path for _, path in found]
+
+    def _run(self, origin: Path, target: str) -> list[Path]:
+        """Return the files that ``%run`` may mean; absolute paths match by their last two parts."""
+        written = PurePath(target)
+        suffixless = written.with_suffix("") if written.suffix in CODE else written
+        if not written.is_absolute():
+            folder = self._places.get(origin, ("",))[:-1]
+            joined = os.path.normpath(os.path.join(*folder, str(suffixless))) if folder else ""
+            return self._exactly(PurePath(joined).parts)
+        at = self._by_stem.get(suffixless.name, ())
+        ends = suffixless.parts[-2:]
+        return [path for place, path in at if place[-len(ends) :] == ends]
+
+
+class ImportGraph:
+    """The imports between files.
+
+    Parameters
+    ----------
+    imports : mapping of Path to collection of FileImport
+        The imports of each file.
+
+    Attributes
+    ----------
+    targets : dict of Path to list of (FileImport, list of Path)
+        The imports of each file, with the files that each may come from.
+    imported, importers : mapping of Path to set of Path
+        The files that each file imports, and the files that import it.
+    """
+
+    def __init__(self, imports: Mapping[Path, Collection[FileImport]]) -> None:
+        resolver = Resolver(imports)
+        self.targets = {
+            path: [(item, resolver.files(path, item)) for item in items]
+            for path, items in imports.items()
+        }
+        self.imported: Mapping[Path, set[Path]] = {
+            path: {file for _, files in targets for file in files}
+            for path, targets in self.targets.items()
+        }
+        self.importers: dict[Path, set[Path]] = defaultdict(set)
+        for path, files in self.imported.items():
+            for file in files:
+                self.importers[file].add(path)
+
+    def reached_by_patch(self, path: Path) -> set[Path]:
+        """Return the files that run in one process with `path`, which replaces parts of modules."""
+        with_it = closure([path], self.importers)
+        if path.stem == "conftest":
+            with_it |= {
+                one
+                for one in self.targets
+                if TEST.fullmatch(one.stem) and path.parent in one.parents
+            }
+        return closure(with_it, self.imported)
+
+
+def closure(paths: Iterable[Path], edges: Mapping[Path, Collection[Path]]) -> set[Path]:
+    """Return the given files and all files that can be reached from them."""
+    todo = list(paths)
+    found = set(todo)
+    while todo:
+        new = set(edges.get(todo.pop(), ())) - found
+        found |= new
+        todo += new
+    return found

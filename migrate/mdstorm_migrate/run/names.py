@@ -1,0 +1,366 @@
+"""What the names in a run's files may be: parts of Petastorm, and its objects.
+
+A fixpoint over all files: values flow through assignments, imports, arguments, results, attributes
+of the project's classes, and pytest's fixtures. A file that does not mention Petastorm is parsed
+once such a value reaches it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from mdstorm_migrate.base.needs import Given
+from mdstorm_migrate.petastorm.names import CONVERTER, CONVERTER_METHODS, OLD_ROOT, counterpart
+from mdstorm_migrate.python.flows import Flows, Place, Term
+from mdstorm_migrate.python.links import FileImport, Links
+from mdstorm_migrate.run.facts import Facts
+from mdstorm_migrate.run.imports import TEST, ImportGraph, closure
+
+
+class Part(NamedTuple):
+    """A part of the project: a ``module``, ``function``, ``method``, ``class``, or an ``object``.
+
+    `name` is the qualified name in the file, for an object that of its class.
+    """
+
+    kind: str
+    path: Path
+    name: str = ""
+
+
+#: A path in Petastorm, with ``()`` at its end for an object that a call makes; or a `Part`.
+Value: TypeAlias = str | Part
+#: Maximum number of dots in a path.
+_LONGEST = 6
+
+
+def given_to(
+    facts: Mapping[Path, Facts],
+    graph: ImportGraph,
+    parse: Callable[[Iterable[Path]], Mapping[Path, Flows]],
+) -> dict[Path, Given]:
+    """Return what each file is given, for files that mention Petastorm or reach it through others.
+
+    Parameters
+    ----------
+    facts : mapping of Path to Facts
+    graph : ImportGraph
+    parse : callable
+        Returns the flows of files.
+    """
+    mentioning = {path: one.links for path, one in facts.items() if one.mentions}
+    # Files that make a converter's loaders count even if no value is seen to reach them.
+    loading = {path for path, one in facts.items() if one.makes_loaders}
+    reached = closure(mentioning, graph.importers) & loading
+    solver = _Solver(graph)
+    wanted = mentioning.keys() | reached
+    while wanted:
+        solver.add(parse(sorted(wanted)))
+        wanted = solver.wanted() & facts.keys()
+    sharing = _sharing_root(mentioning, graph)
+    found = {}
+    for path in sorted(solver.flows):
+        names, objects = dict(solver.names(path)), dict(solver.objects(path))
+        is_reached = path in reached or bool(names) or bool(objects)
+        if path in mentioning or is_reached:
+            found[path] = Given(names if is_reached else None, objects, path in sharing)
+    return found | {path: Given() for path in mentioning.keys() - found.keys()}
+
+
+def given_alone(flows: Flows) -> Given:
+    """Return what a file that is migrated alone shows about its own names."""
+    solver = _Solver(ImportGraph({}))
+    solver.add({Path(): flows})
+    return Given(objects=dict(solver.objects(Path())))
+
+
+class _Solver:
+    """The values of the symbols in files that are parsed; they only grow."""
+
+    def __init__(self, graph: ImportGraph) -> None:
+        self.flows: dict[Path, Flows] = {}
+        self._graph = graph
+        self._files: dict[Path, dict[FileImport, Sequence[Path]]] = {}
+        self._known: dict[tuple[Path, str], set[Value]] = defaultdict(set)
+        self._readers: dict[tuple[Path, str], set[Path]] = defaultdict(set)
+        self._changed: set[Path] = set()
+        self._called: set[Path] = set()
+        self._path = Path()
+
+    def add(self, flows: Mapping[Path, Flows]) -> None:
+        """Add files, and let values flow until nothing changes."""
+        self.flows |= flows
+        self._files |= {path: dict(self._graph.targets.get(path, ())) for path in flows}
+        self._changed |= self.flows.keys()
+        while self._changed:
+            self._path = min(self._changed)
+            self._changed.remove(self._path)
+            own = self.flows[self._path]
+            for target, term in own.flows:
+                self._assign(target, self._values(term))
+            for symbol, name in own.tested.items():
+                self._grow(self._path, symbol, self._fixture(name))
+            for term in own.terms.values():  # calls pass their arguments
+                self._values(term)
+
+    def wanted(self) -> set[Path]:
+        """Return the files that Petastorm's parts or objects reach, and that are not parsed yet."""
+        found = set(self._called)
+        for path, own in self.flows.items():
+            names = {symbol for symbol in self._symbols(path) if self._carries(path, symbol)}
+            for other in self._graph.importers.get(path, ()) if names else ():
+                items = (item for item, files in self._graph.targets[other] if path in files)
+                if any(item.name in names or _is_whole(item, path) for item in items):
+                    found.add(other)
+            if path.stem == "conftest" and not names.isdisjoint(own.fixtures.values()):
+                found |= {
+                    one
+                    for one in self._graph.targets
+                    if TEST.fullmatch(one.stem) and path.parent in one.parents
+                }
+        return found - self.flows.keys()
+
+    def names(self, path: Path) -> Iterator[tuple[str, str]]:
+        """Yield the names, with attributes, by which a file reaches parts of Petastorm."""
+        self._path = path
+        for item in self._files[path]:
+            for value in sorted(self._values(("import", item)), key=str):
+                if isinstance(value, str):
+                    yield from [] if value.endswith("()") else [(item.bound, value)]
+                elif value.kind == "module":
+                    is_whole = not item.name and item.bound == item.module.partition(".")[0]
+                    owner = item.module if is_whole else item.bound
+                    prefix = "" if item.name == "*" else f"{owner}."
+                    for symbol in self._symbols(value.path):
+                        paths = sorted(filter(_is_part, self._read(value.path, symbol)), key=str)
+                        yield from ((f"{prefix}{symbol}", str(one)) for one in paths[:1])
+
+    def objects(self, path: Path) -> Iterator[tuple[Place, frozenset[str]]]:
+        """Yield the expressions that may be Petastorm's objects, with the paths of their makers."""
+        self._path = path
+        for place, term in self.flows[path].terms.items():
+            made = {
+                value.removesuffix("()")
+                for value in self._values(term)
+                if isinstance(value, str) and value.endswith("()")
+            }
+            if made:
+                yield place, frozenset(made)
+
+    def _symbols(self, path: Path) -> list[str]:
+        """Return the names of a module that are not private to a function or class."""
+        own = self.flows.get(path, Flows())
+        targets = (target for target, _ in own.flows if isinstance(target, str))
+        return [one for one in dict.fromkeys(targets) if not {".", "*", "("}.intersection(one)]
+
+    def _carries(self, path: Path, symbol: str, seen: frozenset[Value] = frozenset()) -> bool:
+        """Whether a symbol is, returns or contains a part or an object of Petastorm."""
+        for value in self._known.get((path, symbol), ()):
+            if isinstance(value, str):
+                return True
+            if value in seen or value.kind == "module":
+                continue
+            inner = [f"{value.name}()"]
+            if value.kind in ("class", "object"):
+                own = f"{value.name}."
+                inner += [
+                    name for at, name in self._known if at == value.path and name.startswith(own)
+                ]
+            if any(self._carries(value.path, one, seen | {value}) for one in inner):
+                return True
+        return False
+
+    # Values
+
+    def _grow(self, path: Path, symbol: str, values: Iterable[Value]) -> None:
+        known = self._known[path, symbol]
+        new = set(values) - known
+        if new:
+            known |= new
+            self._changed |= self._readers[path, symbol]
+
+    def _read(self, path: Path, symbol: str, seen: frozenset[Path] = frozenset()) -> set[Value]:
+        """Return the values of a symbol, also if a star import provides it."""
+        self._readers[path, symbol].add(self._path)
+        found = set(self._known.get((path, symbol), ()))
+        if found or "." in symbol or path in seen:
+            return found
+        self._readers[path, "*"].add(self._path)
+        for value in set(self._known.get((path, "*"), ())):
+            if isinstance(value, Part):
+                found |= self._read(value.path, symbol, seen | {path})
+            elif counterpart(value, symbol):
+                found.add(f"{value}.{symbol}")
+        return found
+
+    def _values(self, term: Term) -> set[Value]:
+        """Return what a term of the current file may be."""
+        match term:
+            case "name", str(symbol):
+                return self._read(self._path, symbol)
+            case "path", str(path):
+                return {path}
+            case "function" | "class" as kind, str(name):
+                return {Part(kind, self._path, name)}
+            case "self", str(name):
+                return {Part("object", self._path, name)}
+            case "import", FileImport() as item:
+                return {one for file in self._imported(item) for one in self._of_file(item, file)}
+            case "attribute", owner, str(name):
+                found = {
+                    one for value in self._values(owner) for one in self._attribute(value, name)
+                }
+                return found | ({f"{CONVERTER}.{name}"} if name in CONVERTER_METHODS else set())
+            case "call", function, arguments, words:
+                called = self._values(function)
+                return {one for value in called for one in self._call(value, arguments, words)}
+            case "any", parts:
+                return {one for part in parts for one in self._values(part)}
+        return set()
+
+    def _imported(self, item: FileImport) -> Sequence[Path]:
+        return self._files[self._path].get(item, ())
+
+    def _of_file(self, item: FileImport, file: Path) -> set[Value]:
+        """Return what an import of one file provides."""
+        if _is_whole(item, file):
+            return {Part("module", file)}
+        if file not in self.flows:
+            return {Part("function", file, item.name)}
+        return self._read(file, item.name)
+
+    def _attribute(self, value: Value, name: str) -> set[Value]:
+        if isinstance(value, str):
+            is_part = _is_part(value) and value.count(".") < _LONGEST
+            return {f"{value}.{name}"} if is_part else set()
+        if value.kind == "module":
+            is_parsed = value.path in self.flows
+            return (
+                self._read(value.path, name) if is_parsed else {Part("function", value.path, name)}
+            )
+        if value.kind not in ("class", "object"):
+            return set()
+        found: set[Value] = set()
+        for owner in self._lineage(value):
+            for one in self._read(owner.path, f"{owner.name}.{name}"):
+                if not isinstance(one, Part) or one.kind != "function" or value.kind == "class":
+                    found.add(one)
+                elif one.name in self.flows[one.path].properties:
+                    found |= self._read(one.path, f"{one.name}()")
+                else:
+                    found.add(one._replace(kind="method"))
+        return found
+
+    def _lineage(self, value: Part) -> list[Part]:
+        """Return a class, and its base classes in the project."""
+        found = [value]
+        for one in found:
+            current, self._path = self._path, one.path
+            for base in self.flows[one.path].bases.get(one.name, ()):
+                parts = (part for part in self._values(base) if isinstance(part, Part))
+                found += [part for part in parts if part.kind == "class" and part not in found]
+            self._path = current
+        return found
+
+    def _call(
+        self, value: Value, arguments: Sequence[Term], words: Sequence[tuple[str | None, Term]]
+    ) -> set[Value]:
+        if isinstance(value, str):
+            return {f"{value}()"} if _is_part(value) else set()
+        if value.kind in ("module", "object"):
+            return set()
+        given = [self._values(one) for one in arguments]
+        named = {name: self._values(term) for name, term in words if name is not None}
+        if value.path not in self.flows:
+            if any(map(_is_carried, (*given, *named.values()))):
+                self._called.add(value.path)
+            return set()
+        if value.kind != "class":
+            self._pass(value.path, value.name, value.kind == "method", given, named)
+            return self._read(value.path, f"{value.name}()")
+        for owner in self._lineage(value):
+            own, init = self.flows[owner.path], f"{owner.name}.__init__"
+            if init in own.parameters:
+                self._pass(owner.path, init, True, given, named)
+            fields = own.fields.get(owner.name, ())
+            for name, values in (dict(zip(fields, given, strict=False)) | named).items():
+                if name in fields:
+                    self._grow(owner.path, f"{owner.name}.{name}", values)
+        return {value._replace(kind="object")}
+
+    def _pass(
+        self,
+        path: Path,
+        function: str,
+        is_bound: bool,
+        given: Sequence[set[Value]],
+        named: Mapping[str, set[Value]],
+    ) -> None:
+        """Pass arguments to the parameters of a function."""
+        parameters = self.flows[path].parameters.get(function, ())
+        for name, values in zip(parameters[is_bound:], given, strict=False):
+            self._grow(path, f"{function}.{name}", values)
+        for name in named.keys() & set(parameters):
+            self._grow(path, f"{function}.{name}", named[name])
+
+    def _assign(self, target: str | Term, values: set[Value]) -> None:
+        """Add values to a symbol, or to an attribute of the project's objects."""
+        if isinstance(target, str):
+            self._grow(self._path, target, values)
+            return
+        _, owner, name = target
+        for value in self._values(owner) if values else ():
+            if isinstance(value, Part) and value.kind in ("class", "object"):
+                self._grow(value.path, f"{value.name}.{name}", values)
+            elif isinstance(value, Part) and value.kind == "module":
+                self._grow(value.path, name, values)
+
+    def _fixture(self, name: str) -> set[Value]:
+        """Return what pytest passes for a parameter."""
+        found: set[Value] = set()
+        for path, own in self.flows.items():
+            is_near = path.stem == "conftest" and path.parent in self._path.parents
+            if name in own.fixtures and (is_near or path == self._path):
+                found |= self._read(path, f"{own.fixtures[name]}()")
+        return found
+
+
+def _is_part(value: Value) -> bool:
+    """Whether a value is a part of Petastorm, not an object."""
+    return isinstance(value, str) and not value.endswith("()")
+
+
+def _is_carried(values: set[Value]) -> bool:
+    """Whether some values are Petastorm's, or objects of the project that may have such."""
+    return any(isinstance(value, str) or value.kind == "object" for value in values)
+
+
+def _is_whole(item: FileImport, file: Path) -> bool:
+    """Whether an import imports the file itself, rather than a name in it."""
+    if item.name in ("", "*"):
+        return True
+    place = file.absolute().with_suffix("")
+    written = [*filter(None, item.module.split(".")), item.name]
+    return (place.parent if place.name == "__init__" else place).match("/".join(written))
+
+
+def _sharing_root(links: Mapping[Path, Links], graph: ImportGraph) -> set[Path]:
+    """Return the files from which others import ``petastorm``, by name, star or ``%run``."""
+    owners = {owner for one in links.values() for owner in one.owners}
+    found = {path for path in links if path.stem in owners}
+    todo = [path for path, one in links.items() if one.needs_root]
+    seen = set(todo)
+    for path, one in links.items():
+        for item, files in graph.targets.get(path, ()):
+            if item.name == OLD_ROOT or item.bound in one.owners:
+                found.update(files)
+    while todo:
+        for item, files in graph.targets.get(todo.pop(), ()):
+            new = set(files) - seen if item.name == "*" else set()
+            found |= new
+            seen |= new
+            todo += new
+    return found

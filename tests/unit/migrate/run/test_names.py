@@ -1,0 +1,176 @@
+"""Objects of Petastorm are followed from file to file: findings are the same as in one file.
+
+The expectations were written first, as in a review of the project by hand.
+"""
+
+from pathlib import Path
+from random import Random
+
+from tests.kit.migrating import each, run, write_files
+
+from mdstorm_migrate.run.outcome import Settings
+from mdstorm_migrate.run.together import examine
+
+MAKES = "from petastorm.spark import make_spark_converter\n"
+CONV = f"{MAKES}def mk(df): return make_spark_converter(df)\n"
+#: Code that reads a converter's files as Parquet.
+READ = "import pandas as pd\npd.read_parquet({}.file_urls[0])\n"
+FROM = "from feeds import mk\n"
+FIXTURE = f"{CONV}@pytest.fixture\ndef conv(df): return mk(df)\n"
+IN_TEST = "import pandas as pd\ndef test_it(conv):\n    pd.read_parquet(conv.file_urls)\n"
+#: A loader of mdstorm's converter does not have the attribute `reader`.
+FIT = "def fit(conv):\n    with conv.make_torch_dataloader() as dl:\n        return dl.reader\n"
+CLASS = (
+    "class Fit:\n    def __init__(self, conv): self.dl = conv.make_torch_dataloader()\n"
+    "    def run(self): return self.dl.reader\n"
+)
+
+
+def manual(root: Path, files: dict[str, str]) -> dict[str, list[str]]:
+    """Return the codes of the findings for manual review, for each file that has some."""
+    write_files(root, files)
+    codes = {
+        one.path.relative_to(root).as_posix(): [
+            finding.rule for finding in one.outcome.findings if finding.cls == "manual"
+        ]
+        for one in run(sorted(root.rglob("*.py")), Settings())
+    }
+    return {name: rules for name, rules in codes.items() if rules}
+
+
+@each(
+    # through a package, an alias, and files that do not name Petastorm
+    ({"feeds/conv.py": CONV, "feeds/__init__.py": "from .conv import mk\n"}, FROM),
+    ({"feeds.py": f"{MAKES}mk = make_spark_converter\n"}, FROM),
+    (
+        {
+            "base.py": CONV,
+            "middle.py": "from base import mk\ndef load(df): return mk(df)\n",
+            "feeds.py": "from middle import load as mk\n",
+        },
+        FROM,
+    ),
+    ({"feeds.py": CONV}, "from feeds import *\n"),
+    ({"feeds.py": CONV}, "import feeds\nmk = feeds.mk\n"),
+    ({"a/b/feeds.py": CONV}, "import a.b.feeds\nmk = a.b.feeds.mk\n"),
+    ({"feeds.py": CONV}, "def mk(df):\n    from feeds import mk as make\n    return make(df)\n"),
+    # in containers, from generators, and from methods
+    ({"feeds.py": f"{MAKES}def mk(a): return make_spark_converter(a), 1\n"}, FROM),
+    ({"feeds.py": f"{MAKES}def mk(a): yield make_spark_converter(a)\n"}, FROM),
+    (
+        {
+            "feeds.py": f"{MAKES}A = {{}}\nA['a'] = make_spark_converter(d)\n"
+            "def mk(a): return A[a]\n"
+        },
+        FROM,
+    ),
+    (
+        {
+            "feeds.py": f"{MAKES}class F:\n    @staticmethod\n    def mk(a):\n"
+            "        return make_spark_converter(a)\nmk = F.mk\n"
+        },
+        FROM,
+    ),
+    (
+        {
+            "feeds.py": f"{MAKES}class F:\n    def mk(self, a): return make_spark_converter(a)\n"
+            "mk = F().mk\n"
+        },
+        FROM,
+    ),
+)
+def test_converter_from_another_file_gets_finding_of_same_file(
+    files: dict[str, str], begin: str, tmp_path: Path
+) -> None:
+    use = begin + READ.format("mk(df)")
+    assert manual(tmp_path, {**files, "use.py": use}) == {"use.py": ["PM119"]}
+
+
+@each(
+    # a fixture of pytest
+    {"tests/conftest.py": FIXTURE, "tests/test_use.py": IN_TEST},
+    {"conftest.py": FIXTURE.replace("return", "yield"), "tests/test_use.py": IN_TEST},
+    # an attribute of an object, of a base class, of a dataclass; a property
+    {
+        "feeds.py": f"{CONV}class Base:\n    def __init__(self, df): self.conv = mk(df)\n",
+        "use.py": "from feeds import Base\nclass Own(Base): ...\n" + READ.format("Own(df).conv"),
+    },
+    {
+        "feeds.py": f"{CONV}@dataclass\nclass Box:\n    name: str\n    conv: object\n"
+        "def box(df): return Box('x', conv=mk(df))\n",
+        "use.py": "from feeds import box\n" + READ.format("box(df).conv"),
+    },
+    {
+        "feeds.py": f"{CONV}class Box:\n    @property\n    def conv(self): return mk(1)\n"
+        "B = Box()\n",
+        "use.py": "import feeds\n" + READ.format("feeds.B.conv"),
+    },
+    # a parameter that is annotated with the class
+    {
+        "types_.py": "from petastorm.spark import SparkDatasetConverter as C\n",
+        "use.py": "from types_ import C\ndef f(c: C):\n    import pandas as pd\n"
+        "    pd.read_parquet(c.file_urls)\n",
+    },
+)
+def test_converter_in_attribute_fixture_or_annotation_is_followed(
+    files: dict[str, str], tmp_path: Path
+) -> None:
+    *_, name = files
+    assert manual(tmp_path, files) == {name: ["PM119"]}
+
+
+@each(
+    ({"main.py": f"{CONV}from use import fit\nfit(mk(df))\n"}, FIT),
+    ({"main.py": f"{CONV}import use\nuse.fit(conv=mk(df))\n"}, FIT),
+    ({"feeds.py": CONV, "main.py": f"{FROM}from use import Fit\nFit(mk(df)).run()\n"}, CLASS),
+    (
+        {
+            "main.py": f"{CONV}from use import fit\n"
+            "with mk(df).make_torch_dataloader() as dl: fit(dl)\n"
+        },
+        "def fit(batches): return batches.reader\n",
+    ),
+)
+def test_loader_that_a_function_is_given_gets_finding_of_same_file(
+    files: dict[str, str], use: str, tmp_path: Path
+) -> None:
+    assert manual(tmp_path, {**files, "use.py": use}) == {"use.py": ["PM117"]}
+
+
+@each(
+    # objects of other libraries, and functions that are never given a converter
+    {
+        "feeds.py": f"{CONV}class Other: ...\n",
+        "use.py": "from feeds import Other\n" + READ.format("Other()"),
+    },
+    {"feeds.py": "def mk(df): return df.cached()\n", "use.py": FROM + READ.format("mk(df)")},
+    {"feeds.py": CONV, "use.py": f"{FROM}mk(df)\n" + READ.format("other")},
+    {
+        "main.py": f"{CONV}from use import fit\nmk(df)\nfit(df)\n",
+        "use.py": "def fit(x): return x.reader\n",
+    },
+    {"tests/conftest.py": FIXTURE, "other/test_use.py": IN_TEST},
+)
+def test_object_that_is_no_converter_is_not_reported(files: dict[str, str], tmp_path: Path) -> None:
+    assert manual(tmp_path, files) == {}
+
+
+def test_outcomes_do_not_depend_on_order_of_files(tmp_path: Path) -> None:
+    files = {
+        "lib/_pt.py": "import petastorm\nfrom petastorm.reader import ArrowReaderWorker\n",
+        "lib/feeds.py": f"{CONV}from . import _pt\n",
+        "main.py": "from lib.feeds import mk\nfrom use import fit\nfit(mk(df))\n",
+        "use.py": FIT,
+        "tests/test_it.py": "@patch('petastorm.make_reader')\ndef test(r): ...\n",
+        "log.py": "import logging\nlogging.getLogger('petastorm')\n",
+        "other.py": "from petastorm import make_reader\n",
+        "requirements.txt": "petastorm==0.12.1\n",
+    }
+    write_files(tmp_path, files)
+    paths = [tmp_path / name for name in files]
+    expected = {one.path: one for one in examine(paths, Settings()).outcomes}
+    for seed in range(5):
+        Random(seed).shuffle(paths)
+        found = examine(paths, Settings()).outcomes
+        assert {one.path: one for one in found} == expected
+        assert [one.path for one in found] == [path for path in paths if path in expected]
