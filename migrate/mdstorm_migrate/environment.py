@@ -70,9 +70,21 @@ def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
 
 
 #: The subjects of conditions: where mdstorm comes ``from``, whether it is ``installed``, a
-#: ``python`` version, a Databricks ``runtime``, a ``pin``, newer ``libraries``, or a file that
-#: still ``names`` Petastorm.
-Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "libraries", "names"]
+#: ``python`` version, a Databricks ``runtime``, a ``pin``, newer ``libraries``, ``names`` that
+#: differ in mdstorm, imports of MosaicML ``streaming``, a file that only ``mentions`` Petastorm.
+Subject: TypeAlias = Literal[
+    "from",
+    "installed",
+    "python",
+    "runtime",
+    "pin",
+    "libraries",
+    "names",
+    "streaming",
+    "mentions",
+]
+#: The subjects of what breaks at a place, unless a person changes it.
+_BREAKING = frozenset({"python", "runtime", "pin", "libraries", "names"})
 
 
 #: Maximum number of values from a file that one condition lists.
@@ -112,6 +124,11 @@ class Condition:
     path: Path | None = None
     line: int = 0
     cell: int | None = None
+
+    @property
+    def breaks(self) -> bool:
+        """Whether something breaks at a place in a file, unless a person changes it."""
+        return self.path is not None and self.subject in _BREAKING
 
     @property
     def place(self) -> str:

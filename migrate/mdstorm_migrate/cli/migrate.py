@@ -222,5 +222,6 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     totals = report.totals
     if totals.failed or not written:
         return common.FAILED
-    is_left = bool(totals.changed or totals.pending or totals.manual)
+    is_broken = any(one.breaks for one in report.conditions)
+    is_left = bool(totals.changed or totals.pending or totals.manual or is_broken)
     return common.PENDING if options["check"] and is_left else common.NOTHING_LEFT

@@ -19,8 +19,6 @@ from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import FileOutcome, Totals
 
 _WITH_V = " (shown with -v)"
-#: Maximum number of listed files that still mention Petastorm.
-_MOST_NAMED = 10
 #: Maximum number of further places listed for a cause without ``-v``.
 _MOST_PLACES = 3
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -79,7 +77,7 @@ class Printer:
         lines.append(f"{changed:,} {what}")
         lines += [f"{count:>7,}  {what}{_WITH_V * (cls == 'note')}" for cls, count, what in others]
         lines += _first_step(found)
-        lines += before_running(report.conditions)
+        lines += before_running(report.conditions, self.verbose)
         lines.append(_next(report, self.verbose))
         self._say("\n".join(lines))
 
@@ -140,15 +138,21 @@ def _advice(found: Edit | Finding) -> str:
     return found.text if isinstance(found, Finding) and not found.is_marked else found.message
 
 
-def before_running(conditions: Sequence[Condition]) -> list[str]:
-    """Return the lines of "before you run it", or none if there are no conditions."""
-    named = [one for one in conditions if one.subject == "names"]
-    left_out = named[_MOST_NAMED:]
-    shown = [one for one in conditions if one not in left_out]
+def before_running(conditions: Sequence[Condition], verbose: bool = False) -> list[str]:
+    """Return the lines of "before you run it", or none if there are no conditions.
+
+    Files that only mention Petastorm are counted, and with `verbose` listed.
+    """
+    mentions = [one for one in conditions if one.subject == "mentions" and not verbose]
+    shown = [one for one in conditions if one not in mentions]
     lines = [f"  {f'{one.place}: ' * bool(one.path)}{one.message}" for one in shown]
-    if left_out:
-        many = "file" if len(left_out) == 1 else "files"
-        lines.append(f"  {len(left_out):,} more {many}, which reports list")
+    if mentions:
+        many = (
+            "1 file still mentions"
+            if len(mentions) == 1
+            else f"{len(mentions):,} files still mention"
+        )
+        lines.append(f"  {many} Petastorm{_WITH_V}")
     return ["before you run it:", *lines] if lines else []
 
 

@@ -18,7 +18,7 @@ from mdstorm_migrate.python.calls import (
     library_of,
 )
 from mdstorm_migrate.python.imports import imported_names
-from mdstorm_migrate.python.module import PythonModule, dotted, last_name
+from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
 from mdstorm_migrate.python.scopes import Scope
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules.rule import Remark, remarks
@@ -201,10 +201,17 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
             callee = "" if call is None else ast.unparse(call.func)
             if call is None or call in ours or callee in own:
                 continue
-            if _OPENING.search(callee) or _is_of_library(module, call):
-                what = f"`{node.attr}` points to MDS shards, not Parquet"
+            what = f"`{node.attr}` points to MDS shards, not Parquet"
+            if callee.endswith(".endswith") and any(map(_names_parquet, call.args)):
+                remedy = f"{what}: their names do not end in `.parquet`, so change this test"
+                yield Remark(place, what, remedy, node.attr)
+            elif _OPENING.search(callee) or _is_of_library(module, call):
                 remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet"
                 yield Remark(place, what, remedy, node.attr)
+
+
+def _names_parquet(node: ast.expr) -> bool:
+    return any("parquet" in str(string_value(one)) for one in ast.walk(node))
 
 
 def _is_of_library(module: PythonModule, call: ast.Call) -> bool:

@@ -39,7 +39,7 @@ _SUBFOLDERS = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs
 
 
 def before_running(examined: Examined, settings: Settings) -> list[Condition]:
-    """Return the conditions to meet before a run's files are used, most general first."""
+    """Return the conditions to meet before a run's files are used: first, what breaks."""
     outcomes = [one for one in examined.outcomes if one.has_results]
     use = CodeUse()
     for one in outcomes:
@@ -74,7 +74,8 @@ def before_running(examined: Examined, settings: Settings) -> list[Condition]:
         found += _changed_attribute_uses(
             {path: seen[path] for path in files if path in seen and path not in reported}
         )
-    return list(dict.fromkeys([*found, *_remaining_mentions(outcomes), *streaming]))
+    found += [*_remaining_mentions(outcomes), *streaming]
+    return sorted(dict.fromkeys(found), key=lambda one: not one.breaks)
 
 
 def _streaming_uses(seen: Mapping[Path, Seen]) -> Iterator[Condition]:
@@ -82,7 +83,7 @@ def _streaming_uses(seen: Mapping[Path, Seen]) -> Iterator[Condition]:
     for path, one in sorted(seen.items()):
         if one.streaming is not None:
             what = "MosaicML Streaming is imported; `mdstorm migrate --from streaming` replaces it"
-            yield Condition("names", what, path, one.streaming)
+            yield Condition("streaming", what, path, one.streaming)
             return
 
 
@@ -133,7 +134,7 @@ def _remaining_mentions(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:
             (cell, line), more = places[0], len(places) - 1
             rest = f", and on {more} more line{'s' * (more > 1)}" if more else ""
             yield Condition(
-                "names", f"Petastorm is still mentioned here{rest}", one.path, line, cell or None
+                "mentions", f"Petastorm is still mentioned here{rest}", one.path, line, cell or None
             )
 
 

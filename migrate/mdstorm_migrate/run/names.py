@@ -111,9 +111,9 @@ class _Solver:
         found = set(self._called)
         for path, own in self.flows.items():
             names = {symbol for symbol in self._symbols(path) if self._carries(path, symbol)}
-            for other in self._graph.importers.get(path, ()) if names else ():
+            for other in self._graph.importers.get(path, ()):
                 items = (item for item, files in self._graph.targets[other] if path in files)
-                if any(item.name in names or _is_whole(item, path) for item in items):
+                if any(self._gives(path, names, item) for item in items):
                     found.add(other)
             if path.stem == "conftest" and not names.isdisjoint(own.fixtures.values()):
                 found |= {
@@ -122,6 +122,13 @@ class _Solver:
                     if TEST.fullmatch(one.stem) and path.parent in one.parents
                 }
         return found - self.flows.keys()
+
+    def _gives(self, path: Path, names: set[str], item: FileImport) -> bool:
+        """Whether an import from a file, with these names of Petastorm's, provides one of them."""
+        stars = [one for one in self._known.get((path, "*"), ()) if isinstance(one, str)]
+        if _is_whole(item, path):
+            return bool(names or stars)
+        return item.name in names or any(counterpart(one, item.name) for one in stars)
 
     def names(self, path: Path) -> Iterator[tuple[str, str]]:
         """Yield the names, with attributes, by which a file reaches parts of Petastorm."""

@@ -47,6 +47,9 @@ from mdstorm_migrate.api import migrate
     'monkeypatch.setitem(sys.modules, "petastorm", None)',
     'hydra.utils.instantiate({"_target_": "petastorm.make_reader"})',
     'DataConf(_target_="petastorm.pytorch.DataLoader")',
+    'import petastorm, pkgutil\npkgutil.walk_packages(petastorm.__path__, "petastorm.")',
+    "import petastorm\nfrom pkgutil import iter_modules as m\n"
+    'm(petastorm.__path__, prefix="petastorm.")',
 )
 def test_module_name_in_known_function_is_renamed(text: str) -> None:
     check_moves(f"{text}\n")
@@ -76,6 +79,7 @@ def test_module_name_needs_review_if_its_effect_is_unclear(text: str) -> None:
     'open("/mnt/petastorm.reader")',
     'print("petastorm", "petastorm" if "x" in sys.modules else 1)',
     'version("petastorm")',
+    'client.patch("petastorm")',
     'warnings.filterwarnings("ignore", message="petastorm is slow")',
     'BACKENDS = ["petastorm"]\nsys.modules["pyspark"] = sys.modules[__name__] = None\n',
     # the value of an option, in a file that also imports modules by name

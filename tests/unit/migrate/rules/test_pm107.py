@@ -182,6 +182,7 @@ def test_name_that_may_be_rebound_is_reported(body: str) -> None:
     'env = {"pip": [f"petastorm=={petastorm.__version__}"]}',
     'run("pip install petastorm==%s" % petastorm.__version__)',
     'reqs.append("petastorm=={}".format(petastorm.__version__))',
+    'reqs.append("==".join(["petastorm", petastorm.__version__]))',
 )
 def test_requirement_built_from_petastorm_version_keeps_petastorm(pin: str) -> None:
     use = "{}.make_reader(u)\n"

@@ -174,3 +174,24 @@ def test_outcomes_do_not_depend_on_order_of_files(tmp_path: Path) -> None:
         found = examine(paths, Settings()).outcomes
         assert {one.path: one for one in found} == expected
         assert [one.path for one in found] == [path for path in paths if path in expected]
+
+
+TARGET = "petastorm.pytorch.BatchedDataLoader"
+
+
+@each(
+    ("config.yaml", f"loader:\n  _target_: {TARGET}\n"),
+    ("config.toml", f'[loader]\n_target_ = "{TARGET}"\n'),
+    ("config.ini", f"[loader]\n_target_ = {TARGET}\n"),
+    ("config.json", f'{{"loader": {{"class_path": "{TARGET}"}}}}\n'),
+)
+def test_requirement_moves_with_configuration(name: str, text: str, tmp_path: Path) -> None:
+    files = {
+        f"conf/{name}": text,
+        "train.py": "import hydra\ndef main(cfg): return hydra.utils.instantiate(cfg.loader)\n",
+        "requirements.txt": "petastorm==0.12.1\n",
+    }
+    write_files(tmp_path, files)
+    run(sorted(path for path in tmp_path.rglob("*") if path.is_file()), Settings(), write=True)
+    assert (tmp_path / "conf" / name).read_text() == text.replace("petastorm", "mdstorm")
+    assert (tmp_path / "requirements.txt").read_text() == "mdstorm[torch]\n"
