@@ -68,7 +68,15 @@ def _is_new_unsigned(case: Case) -> bool:
 
 
 def _is_new_column(case: Case) -> bool:
-    return case.kind == "columns" and bool(case.new.data and case.column in case.new.data.columns)
+    """Whether only the new recording has a column, of a type that Petastorm leaves out.
+
+    Those are structs, maps, nested arrays, and arrays of other values than numbers.
+    """
+    column = case.new.data.columns.get(case.column) if case.new.data else None
+    if case.kind != "columns" or column is None:
+        return False
+    is_nested = any("," in shape for shape in column.shapes)
+    return is_nested or (not column.numbers and "[]" not in column.shapes)
 
 
 def _is_truncated_time(case: Case) -> bool:

@@ -317,7 +317,7 @@ def _are_numbers(values: Any) -> bool:
 
 def _bytes_of(value: Any) -> bytes:
     if isinstance(value, decimal.Decimal):
-        value = "NaN" if value.is_nan() else "{:f}".format(value.normalize())
+        value = "NaN" if value.is_nan() else "{:f}".format(value)
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
 
 

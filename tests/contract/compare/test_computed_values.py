@@ -217,6 +217,7 @@ _NOON = datetime.datetime(2024, 1, 1, 12)
         ([Decimal("1.50")], [Decimal("2.50")], "1.5 … 1.5, sum 1.5, then 2.5 … 2.5, sum 2.5"),
         ([[Decimal(1)]], [[Decimal(2)]], "1 … 1, sum 1, then 2 … 2, sum 2"),
         ([Decimal("NaN")], [Decimal(2)], "different values"),
+        ([Decimal("10.00")], [Decimal("10.000")], "different values"),
         ([16777216], [16777217], "16777216 … 16777216, sum 16777216, then 16777217 …"),
         ([0.1234567], [0.1234568], "0.1234567 … 0.1234567, sum 0.1234567, then 0.1234568 …"),
         ([0.0, 19.0], [0.0, 28.5], "0 … 19, sum 19, then 0 … 28.5, sum 28.5"),
@@ -229,3 +230,24 @@ def test_different_values_are_printed_in_the_form_of_their_type(
 ) -> None:
     code, output = compare_loaders(tmp_path, loader_of(old), loader_of(new))
     assert (code, says in output) == (1, True), output
+
+
+@pytest.mark.parametrize(
+    ("new", "is_documented"),
+    [
+        (np.array([1.5], np.float32), False),
+        (np.array([[1.5, 2.5]], np.float32), False),
+        (np.array([1], np.int16), False),
+        (["text"], False),
+        (np.array([[[1.5], [2.5]]]), True),
+        ([["a", "b"]], True),
+        ([{"a": "b"}], True),
+    ],
+)
+def test_new_column_is_documented_only_if_petastorm_leaves_out_its_type(
+    new: Any, is_documented: bool, tmp_path: Path
+) -> None:
+    old, both = loader_of(np.array([1.5])), loader_of(np.array([1.5]))
+    both["data"]["columns"]["y"] = loader_of(new)["data"]["columns"]["x"]
+    _, output = compare_loaders(tmp_path, old, both)
+    assert ("column y: columns: new" in output, "documented" in output) == (True, is_documented)
