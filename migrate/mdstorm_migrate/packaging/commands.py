@@ -52,6 +52,7 @@ _RUN = re.compile(
 )
 
 
+_SCRIPT = re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
 #: Code passed to Python with ``-c``, the dotted names in the code, and its imports from modules.
 _CODE = re.compile(r"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-c[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""")
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
@@ -123,16 +124,29 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     yield from rewrite_runs(document, rule, 0, len(document.text))
 
 
-def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
-    """Yield edits, between `start` and `stop`, to commands that run Petastorm's modules."""
+def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
+    """Yield edits, between `start` and `stop`, to commands that run Petastorm's modules.
+
+    A script that cannot be edited, such as an argument of ``spark-submit``, needs manual review.
+    """
     if document.needs.importers or document.needs.is_unused:
         return
+    edited: set[int] = set()
     for ran in _RUN.finditer(document.text, start, stop):
         span = ran.span("path" if ran["path"] else "script")
         path = ran["path"] or SCRIPTS[ran["script"]]
         if not (is_commented_out(document.text, span[0]) or missing(path)):
             new = renamed(path) if ran["path"] else f"python3 -m {renamed(path)}"
+            edited.add(span[0])
             yield Edit(rule, "exact", *span, new, "run mdstorm's module", topic="run")
+    for script in _SCRIPT.finditer(document.text, start, stop):
+        at, path = script.start(), SCRIPTS[script[0]]
+        if at not in edited and not is_commented_out(document.text, at):
+            what = f"`{script[0]}` is a script of Petastorm"
+            advice = f"run `python3 -m {renamed(path)}` instead"
+            if absent := missing(path):
+                advice = f"`{absent}` is not in mdstorm, so it needs Petastorm until you replace it"
+            yield Finding(rule, "manual", *script.span(), what, f"{what}: {advice}", topic="run")
     for code in _CODE.finditer(document.text, start, stop):
         yield from _renamed(document, rule, *code.span("code"))
 

@@ -9,6 +9,7 @@ Petastorm. Where rules usually begin:
   also through ``partial``. They skip what they cannot follow without saying so, so a rule about a
   missing argument leaves out calls with ``*`` or ``**``.
 - `objects_made` and `makers_of`: the names that hold Petastorm's objects, whatever their scope.
+- `PythonModule.makers`: what made an object, also if it comes from another file.
 - `imported_names` and `dotted`: names that are imported, and attributes.
 
 What holds for each rule:

@@ -74,6 +74,7 @@ def _string_results(
     if isinstance(module.scopes.parents.get(string), ast.Expr):  # a docstring, or an example
         return
     runs = [] if span is None else list(rewrite_runs(module.document, CODE, *span))
+    runs = [one for one in runs if isinstance(one, Edit)]  # others may be messages
     is_using = len(runs) < len(_USING.findall(value))
     yield from () if is_using else runs
     place: Place = "string"

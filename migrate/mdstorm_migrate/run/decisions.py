@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from mdstorm_migrate.run.imports import ImportGraph, closure
+from mdstorm_migrate.run.imports import TEST, ImportGraph, closure
 from mdstorm_migrate.run.migration import Proposals
 from mdstorm_migrate.run.outcome import Decision
 
@@ -87,8 +87,12 @@ class _Decisions:
         other = next((one for one in held if one != path), None)
         if other is None:
             return None
-        is_linked = self._groups.get(path, ()) == self._groups.get(other)
+        group = self._groups.get(path, ())
+        is_linked = other in group
         linked = ", and imports link it to this file" if is_linked else ""
+        are_tests = all(TEST.fullmatch(one.stem) for one in group if one in self._held)
+        if is_linked and are_tests and not TEST.fullmatch(path.stem):
+            linked += "; only tests hold it back, and they would stay on Petastorm"
         return f"`{other.as_posix()}` {self._held[other]}{linked}"
 
     def _linked(self, graph: ImportGraph) -> dict[Path, list[Path]]:

@@ -53,7 +53,7 @@ def test_shell_commands_install_and_run_mdstorm(before: str, after: str) -> None
     "python -c 'from petastorm.reader import (make_reader,\n  ArrowReaderWorker)'\n",
     "python -c 'import petastorm; assert petastorm.__version__ == \"0.12\"'\n",
     "./petastorm-generate-metadata.py a\npetastorm-generate-metadata.py.bak\n",
-    "petastorm-throughput.py a\npython -m petastorm.tools.copy_dataset a b\n",
+    "python -m petastorm.tools.copy_dataset a b\n",
     "pip install -r petastorm.txt\n",
     "pip install --no-binary petastorm numpy\n",
     "pip install -e petastorm --target petastorm -c petastorm\n",
@@ -66,6 +66,8 @@ def test_other_shell_commands_are_unchanged(text: str) -> None:
 
 
 @each(
+    ("petastorm-copy-dataset.py a b\n", "petastorm-copy-dataset.py"),
+    ("spark-submit petastorm-generate-metadata.py a\n", "petastorm-generate-metadata.py"),
     ("conda install -c conda-forge petastorm\n", "petastorm"),
     ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),
     ("pip install petastorm==0.9+acme\n", "petastorm==0.9+acme"),

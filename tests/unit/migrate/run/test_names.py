@@ -195,3 +195,14 @@ def test_requirement_moves_with_configuration(name: str, text: str, tmp_path: Pa
     run(sorted(path for path in tmp_path.rglob("*") if path.is_file()), Settings(), write=True)
     assert (tmp_path / "conf" / name).read_text() == text.replace("petastorm", "mdstorm")
     assert (tmp_path / "requirements.txt").read_text() == "mdstorm[torch]\n"
+
+
+def test_edit_that_only_tests_hold_back_has_that_reason(tmp_path: Path) -> None:
+    files = {
+        "feeds.py": CONV,
+        "tests/test_it.py": f"from petastorm.reader import ArrowReaderWorker\n{FROM}",
+    }
+    write_files(tmp_path, files)
+    outcome, _ = run(sorted(tmp_path.rglob("*.py")), Settings())
+    (found,) = outcome.outcome.findings
+    assert "only tests hold it back, and they would stay on Petastorm; --unsafe" in found.message

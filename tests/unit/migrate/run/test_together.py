@@ -298,7 +298,8 @@ def test_finding_in_unmigrated_file_mentions_test_that_patches_its_imports(tmp_p
     (finding,) = first.outcome.findings
     assert finding.message.endswith(
         f"; needs review: `{tmp_path}/test_it.py` names modules in strings that need review, "
-        "and imports link it to this file; --unsafe applies it"
+        "and imports link it to this file; only tests hold it back, and they would stay on "
+        "Petastorm; --unsafe applies it"
     )
 
 
