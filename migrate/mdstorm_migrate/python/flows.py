@@ -93,6 +93,8 @@ def place_of(node: ast.expr) -> Place:
 
 
 _NONE: Term = ("any", ())
+#: Maximum depth of a term.
+_DEEPEST = 50
 
 
 class _Reader:
@@ -103,6 +105,7 @@ class _Reader:
         self.found = Flows()
         self.scopes = {one.node: one.scope for one in module.scopes.bindings}
         self.names: dict[Scope, str] = {}
+        self.depth = 0
 
     def run(self) -> Flows:
         for binding in self.module.scopes.bindings:
@@ -149,6 +152,15 @@ class _Reader:
         return found[0] if len(found) == 1 else ("any", found)
 
     def term(self, node: ast.AST | None) -> Term:
+        """Return the term of an expression; parts that are nested too deeply are unknown."""
+        if self.depth == _DEEPEST:
+            return _NONE
+        self.depth += 1
+        found = self.of_node(node)
+        self.depth -= 1
+        return found
+
+    def of_node(self, node: ast.AST | None) -> Term:
         match node:
             case ast.Name(id=name):
                 return "name", self.symbol(name, self.module.scope_of(node))

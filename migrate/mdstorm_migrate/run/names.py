@@ -84,11 +84,11 @@ class _Solver:
         self.flows: dict[Path, Flows] = {}
         self._graph = graph
         self._files: dict[Path, dict[FileImport, Sequence[Path]]] = {}
-        self._known: dict[tuple[Path, str], set[Value]] = defaultdict(set)
+        self._known: dict[Path, dict[str, set[Value]]] = defaultdict(dict)
         self._readers: dict[tuple[Path, str], set[Path]] = defaultdict(set)
         self._changed: set[Path] = set()
         self._called: set[Path] = set()
-        self._path = Path()
+        self._path = self._reader = Path()
 
     def add(self, flows: Mapping[Path, Flows]) -> None:
         """Add files, and let values flow until nothing changes."""
@@ -96,7 +96,7 @@ class _Solver:
         self._files |= {path: dict(self._graph.targets.get(path, ())) for path in flows}
         self._changed |= self.flows.keys()
         while self._changed:
-            self._path = min(self._changed)
+            self._path = self._reader = min(self._changed)
             self._changed.remove(self._path)
             own = self.flows[self._path]
             for target, term in own.flows:
@@ -125,7 +125,7 @@ class _Solver:
 
     def _gives(self, path: Path, names: set[str], item: FileImport) -> bool:
         """Whether an import from a file, with these names of Petastorm's, provides one of them."""
-        stars = [one for one in self._known.get((path, "*"), ()) if isinstance(one, str)]
+        stars = [one for one in self._known[path].get("*", ()) if isinstance(one, str)]
         if _is_whole(item, path):
             return bool(names or stars)
         return item.name in names or any(counterpart(one, item.name) for one in stars)
@@ -165,7 +165,7 @@ class _Solver:
 
     def _carries(self, path: Path, symbol: str, seen: frozenset[Value] = frozenset()) -> bool:
         """Whether a symbol is, returns or contains a part or an object of Petastorm."""
-        for value in self._known.get((path, symbol), ()):
+        for value in self._known[path].get(symbol, ()):
             if isinstance(value, str):
                 return True
             if value in seen or value.kind == "module":
@@ -173,9 +173,7 @@ class _Solver:
             inner = [f"{value.name}()"]
             if value.kind in ("class", "object"):
                 own = f"{value.name}."
-                inner += [
-                    name for at, name in self._known if at == value.path and name.startswith(own)
-                ]
+                inner += [name for name in self._known[value.path] if name.startswith(own)]
             if any(self._carries(value.path, one, seen | {value}) for one in inner):
                 return True
         return False
@@ -183,7 +181,7 @@ class _Solver:
     # Values
 
     def _grow(self, path: Path, symbol: str, values: Iterable[Value]) -> None:
-        known = self._known[path, symbol]
+        known = self._known[path].setdefault(symbol, set())
         new = set(values) - known
         if new:
             known |= new
@@ -191,12 +189,12 @@ class _Solver:
 
     def _read(self, path: Path, symbol: str, seen: frozenset[Path] = frozenset()) -> set[Value]:
         """Return the values of a symbol, also if a star import provides it."""
-        self._readers[path, symbol].add(self._path)
-        found = set(self._known.get((path, symbol), ()))
+        self._readers[path, symbol].add(self._reader)
+        found = set(self._known[path].get(symbol, ()))
         if found or "." in symbol or path in seen:
             return found
-        self._readers[path, "*"].add(self._path)
-        for value in set(self._known.get((path, "*"), ())):
+        self._readers[path, "*"].add(self._reader)
+        for value in set(self._known[path].get("*", ())):
             if isinstance(value, Part):
                 found |= self._read(value.path, symbol, seen | {path})
             elif counterpart(value, symbol):
