@@ -58,7 +58,7 @@ class Workers(Generic[_State]):
     def map(
         self, function: Callable[[_State, Path, _Item], _Result], items: dict[Path, _Item]
     ) -> dict[Path, _Result]:
-        """Return the results of `function` for the state, each path and its item, in order.
+        """Return the results of `function` for the state, each path and its item.
 
         The function, items and results must be picklable.
         """
@@ -71,8 +71,7 @@ class Workers(Generic[_State]):
             pool.submit(_call, function, share)
             for pool, share in zip(self._pools, shares, strict=True)
         ]
-        found = {path: result for one in futures for path, result in one.result().items()}
-        return {path: found[path] for path in items}
+        return {path: result for one in futures for path, result in one.result().items()}
 
 
 def _pool(make: Callable[[], object]) -> ProcessPoolExecutor:

@@ -115,6 +115,8 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "b/schema.py →": SCHEMA,
         "a/work.py": WORKER + "from schema import SCHEMA\n",
     },
+    # a file that waits for an unrelated one holds the file that imports it
+    {"work.py": WORKER, "conf.py": SPHINX, "lib.py": f"{READS}{FINDS}import conf\n"},
     # module names in strings: a patch and its target are migrated together
     {"src/p/loader.py →": LOADER, "tests/test_it.py →": f"from p import loader\n{PATCH}"},
     # a patch that has no effect in mdstorm stays on Petastorm, and so does its target
