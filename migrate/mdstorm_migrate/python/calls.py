@@ -201,98 +201,11 @@ def _deleted_keys(module: PythonModule, use: ast.Name) -> Iterator[str]:
         yield name
 
 
-#: Methods that enter a context and return the object that was entered.
-_ENTERING = frozenset({"__enter__", "enter_context"})
-
-
-@lru_cache(maxsize=1)
-def objects_made(module: PythonModule) -> dict[str, set[str]]:
-    """Return the variables and attributes that hold Petastorm objects, with the objects' makers.
-
-    Variables are identified by their name, attributes by a dot followed by their name. The maker of
-    an object is the last part of the path of the function or class.
-    """
-    found: dict[str, set[str]] = {}
-    for call, path in module.calls:
-        made = path.rpartition(".")[2]
-        for name in filter(None, _kept_as(module, call)):
-            found.setdefault(name, set()).add(made)
-    return found
-
-
-def _kept_as(module: PythonModule, call: ast.Call) -> Iterator[str]:
-    """Yield the names to which a call's result is assigned, or empty strings for other targets."""
-    node: ast.AST = call
-    for parent in module.ancestors(call):
-        match parent:
-            case ast.withitem(optional_vars=ast.expr() as target):
-                yield name_of(target)
-                return
-            case ast.Assign(targets=targets):
-                yield from map(name_of, targets)
-                return
-            case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
-                yield name_of(target)
-                return
-            case ast.Attribute(attr=attr) if attr in _ENTERING:
-                pass
-            case ast.Call(func=func) if func is node or ast.unparse(func).endswith("enter_context"):
-                pass
-            case ast.IfExp() | ast.BoolOp():
-                pass
-            case _:
-                return
-        node = parent
-
-
 def name_of(node: ast.AST) -> str:
-    """Name a variable or attribute as in `objects_made`; return an empty string for other nodes."""
+    """Return a variable's name, or a dot and an attribute's name; empty for other nodes."""
     if isinstance(node, ast.Name):
         return node.id
     return f".{node.attr}" if isinstance(node, ast.Attribute) else ""
-
-
-def makers_of(module: PythonModule, node: ast.AST) -> set[str]:
-    """Return the makers of the Petastorm objects that an expression is or contains.
-
-    Containers are literals, ``dict(…)``, and variables bound to them or to which items are added.
-    """
-    made, paths = objects_made(module), dict(module.calls)
-    found: set[str] = set()
-    seen: set[str] = set()
-    todo = [node]
-    while todo:
-        one = todo.pop()
-        name = name_of(one)
-        if name in made:
-            found |= made[name]
-            continue
-        match one:
-            case ast.Call() if one in paths:
-                found.add(paths[one].rpartition(".")[2])
-            case ast.Attribute(value=owner, attr="fields"):  # the fields of a schema
-                todo.append(owner)
-            case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
-                todo += parts
-            case ast.Call(func=ast.Name("dict"), keywords=words):
-                todo += [word.value for word in words]
-            case ast.Name() if name not in seen:
-                seen.add(name)
-                todo += _stored_values(module, one)
-    return found
-
-
-def _stored_values(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:
-    """Yield the values of a variable, and the values stored under its keys."""
-    parents = module.scopes.parents
-    for binding in module.bindings(name.id, module.scope_of(name)):
-        match parents.get(binding.node):
-            case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
-                yield value
-    for reference in module.scopes.references.get(name.id, ()):
-        match parents.get(parent := parents[reference.node]):
-            case ast.Assign(value=value) if isinstance(parent, ast.Subscript):
-                yield value
 
 
 def bases_of(module: PythonModule, node: ast.ClassDef) -> set[str]:

@@ -42,8 +42,6 @@ _SAME = frozenset(
 _ELEMENT = frozenset(
     ["__enter__", "__getitem__", "cache", "copy", "get", "items", "persist", "pop", "values"]
 )
-#: Functions that return or test the type of their first argument.
-_TESTING = frozenset({"isinstance", "issubclass", "type"})
 #: Methods that add their last argument to a container.
 _ADDING = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
 
@@ -69,7 +67,7 @@ class Flows:
     tested : dict of str to str
         Parameters to which pytest may pass a fixture: their symbols, and their names.
     terms : dict of Place to Term
-        The terms of calls, and of what has attributes or is tested for its type.
+        The terms of calls, arguments, assigned values, and objects with attributes.
     """
 
     flows: list[tuple[str | Term, Term]] = field(default_factory=list)
@@ -229,6 +227,7 @@ class _Reader:
                 self.assign(value, term)
 
     def visit_assign(self, node: ast.Assign) -> None:
+        self.found.terms[place_of(node.value)] = self.term(node.value)
         for target in node.targets:
             self.assign(target, self.term(node.value))
 
@@ -257,8 +256,8 @@ class _Reader:
 
     def visit_call(self, node: ast.Call) -> None:
         self.found.terms[place_of(node)] = self.term(node)
-        if isinstance(node.func, ast.Name) and node.func.id in _TESTING and node.args:
-            self.found.terms[place_of(node.args[0])] = self.term(node.args[0])
+        for argument in (*node.args, *(word.value for word in node.keywords)):
+            self.found.terms[place_of(argument)] = self.term(argument)
         if isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
             self.assign(node.func.value, self.terms(node.args[-1:]))
 

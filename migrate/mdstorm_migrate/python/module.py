@@ -209,11 +209,13 @@ class PythonModule:
                 return ".".join([path, *parts[stop:]])
         return None
 
-    def makers(self, node: ast.expr) -> set[str]:
+    def makers(self, node: ast.AST) -> set[str]:
         """Return the names of what made the Petastorm objects that an expression may be.
 
-        Only calls, and what has attributes or is tested for its type, are known.
+        Only calls, arguments, assigned values and objects with attributes are known.
         """
+        if not isinstance(node, ast.expr):
+            return set()
         place = node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
         return {path.rpartition(".")[2] for path in self.given.objects.get(place, ())}
 

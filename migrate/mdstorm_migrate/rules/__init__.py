@@ -8,7 +8,6 @@ Petastorm. Where rules usually begin:
 - `PythonModule.calls`, `given_arguments` and `keywords_of_call`: calls of Petastorm's functions,
   also through ``partial``. They skip what they cannot follow without saying so, so a rule about a
   missing argument leaves out calls with ``*`` or ``**``.
-- `objects_made` and `makers_of`: the names that hold Petastorm's objects, whatever their scope.
 - `PythonModule.makers`: what made an object, also if it comes from another file.
 - `imported_names` and `dotted`: names that are imported, and attributes.
 

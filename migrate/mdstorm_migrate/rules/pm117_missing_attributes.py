@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.petastorm import absent
-from mdstorm_migrate.python.calls import bases_of, given_arguments, name_of, objects_made
+from mdstorm_migrate.python.calls import bases_of, given_arguments, name_of
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
 from mdstorm_migrate.rules.rule import rule
@@ -39,14 +39,13 @@ def check(module: PythonModule) -> Iterable[Finding]:
     is_reached = module.given.names is not None
     if not (imported_names(module) or module.calls or is_reached):
         return
-    made = objects_made(module)
     taken = _taken_from_readers(module)
     own: set[str] = set()
     for node in module.scopes.parents:
         if isinstance(node, ast.ClassDef):
             yield from _overridden(module, node, own)
         elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
-            yield from _missing_attribute(module, node, made, taken)
+            yield from _missing_attribute(module, node, taken)
         elif isinstance(node, ast.Constant) and node.value in absent.UNMISTAKABLE:  # in `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
@@ -55,13 +54,12 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 
 def _missing_attribute(
-    module: PythonModule, node: ast.Attribute, made: dict[str, set[str]], taken: dict[str, str]
+    module: PythonModule, node: ast.Attribute, taken: dict[str, str]
 ) -> Iterator[Finding]:
     """Yield a finding if an object in mdstorm is known not to have the attribute `node`."""
     if not isinstance(node.ctx, ast.Load):
         return
-    kinds = made.get(name_of(node.value)) or _class_of(module, node.value)
-    kinds = kinds or module.makers(node.value)
+    kinds = module.makers(node.value) or _class_of(module, node.value)
     missing = [kind for kind in sorted(kinds) if node.attr in absent.MISSING.get(kind, ())]
     kind = _source_attribute(module, node.value, taken)
     if missing and len(missing) == len(kinds):
@@ -84,7 +82,7 @@ def _taken_from_readers(module: PythonModule) -> dict[str, str]:
     for node in ast.walk(module.tree):
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=[target, *_])], value=value):
-                is_pair = "get_filesystem_and_path_or_paths" in _makers(module, value)
+                is_pair = "get_filesystem_and_path_or_paths" in module.makers(value)
                 found |= {name_of(target): "filesystem"} if is_pair else {}
             case (
                 ast.Assign(targets=[target], value=value)
@@ -96,27 +94,21 @@ def _taken_from_readers(module: PythonModule) -> dict[str, str]:
     return found
 
 
-def _makers(module: PythonModule, node: ast.expr) -> set[str]:
-    """Return the names of the functions and classes that may have made an object."""
-    here = {path.rpartition(".")[2] for call, path in module.calls if call is node}
-    return here | objects_made(module).get(name_of(node), set())
-
-
 def _source_attribute(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str | None:
     """Return the key in `absent.MISSING_BEHIND` of an object or a list of objects, or None."""
     match node:
         case ast.Attribute(attr="dataset", value=owner):
-            made = _makers(module, owner)
+            made = module.makers(owner)
             is_called_so = not made and _READER.search(name_of(owner)) and _is_passed(module, owner)
             return "dataset" if made & _READERS or is_called_so else None
         case ast.Attribute(attr="pieces", value=owner):
             return "pieces" if _source_attribute(module, owner, known) == "dataset" else None
         case ast.Call(func=ast.Attribute(attr="filesystem", value=owner)):
-            return "filesystem" if "FilesystemResolver" in _makers(module, owner) else None
+            return "filesystem" if "FilesystemResolver" in module.makers(owner) else None
         case ast.Call(func=ast.Name("list" | "sorted" | "reversed"), args=[first, *_]):
             return _source_attribute(module, first, known)
         case ast.Call():
-            return "load_row_groups" if "load_row_groups" in _makers(module, node) else None
+            return "load_row_groups" if "load_row_groups" in module.makers(node) else None
         case ast.Subscript(value=owner):
             return _source_attribute(module, owner, known)
     return known.get(name_of(node))

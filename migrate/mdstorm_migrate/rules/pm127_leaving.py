@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.calls import library_of, makers_of
+from mdstorm_migrate.python.calls import library_of
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import is_in_project
@@ -131,7 +131,7 @@ def _gets_object(module: PythonModule, call: ast.Call) -> bool:
     for node in (node for one in given for node in ast.walk(one)):
         if isinstance(node, ast.Name) and module.resolve(node, module.scope_of(node)):
             return True
-        if makers_of(module, node):
+        if module.makers(node):
             return True
     return False
 
@@ -151,7 +151,7 @@ def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
     for call in calls:
         if _DUMPING.fullmatch(ast.unparse(call.func)):
             is_own = last_name(call.func) == "dumps" and is_of_memory
-            if not is_own and makers_of(module, call.args[0]) & _PICKLED:
+            if not is_own and module.makers(call.args[0]) & _PICKLED:
                 yield call, "writes"
 
 

@@ -239,8 +239,9 @@ class _Solver:
 
     def _attribute(self, value: Value, name: str) -> set[Value]:
         if isinstance(value, str):
-            is_part = _is_part(value) and value.count(".") < _LONGEST
-            return {f"{value}.{name}"} if is_part else set()
+            if not _is_part(value):
+                return {value} if name == "fields" else set()  # the fields of a schema
+            return {f"{value}.{name}"} if value.count(".") < _LONGEST else set()
         if value.kind == "module":
             is_parsed = value.path in self.flows
             return (
