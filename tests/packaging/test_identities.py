@@ -36,6 +36,7 @@ USES = {
         "mdstorm/_datasets/petastorm_metadata.py": "row group indexes of Parquet files",
         "mdstorm/_readers/kept_shares.py": "rows in a local-disk cache",
         "mdstorm/_selection/row_group_index.py": "row group indexes of MDS",
+        "mdstorm/mlflow.py": "the digest of an input in MLflow",
         "mdstorm_backend/convert/parquet_to_mds.py": "shards of an interrupted conversion",
         "mdstorm_backend/datasets/matching_rows.py": "rows that match conditions",
     },
