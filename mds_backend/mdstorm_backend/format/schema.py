@@ -246,7 +246,7 @@ class Schema(Described):
             line.append(f"… {len(self)} columns")
         return Description(line, [("columns", f"{len(self):,}")], self.headings, self.shown_columns)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(column.name for column in self.columns)

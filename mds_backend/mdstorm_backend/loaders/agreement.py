@@ -22,6 +22,7 @@ ranks are no longer compared.
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
@@ -50,8 +51,9 @@ _logger = logging.getLogger(__name__)
 
 #: Maximum number of passes to compare for each kind of loader; a program may begin one per step.
 MOST_PASSES = 1_000
-#: Seconds to wait for the store to answer.
+#: Seconds to wait for the store to answer, and before the interpreter ends.
 PATIENCE = 0.5
+_PATIENCE_AT_EXIT = 5.0
 #: Seconds to wait for a rank that may be about to begin the same selection; part of `PATIENCE`.
 DELAY = 0.2
 
@@ -220,6 +222,8 @@ def _answer(ask: Callable[[], Any]) -> Any:
     """
     answer = in_own_thread(ask, "mdstorm-ranks")
     if not futures.wait([answer], PATIENCE).done:
+        # A thread in the store's C++ code would abort the process when the interpreter ends.
+        atexit.register(futures.wait, [answer], _PATIENCE_AT_EXIT)
         raise TimeoutError(f"the store did not answer within {PATIENCE} seconds")
     return answer.result()
 
