@@ -197,12 +197,11 @@ def _check_compared(
 
 
 def _nodes(state: Mapping[str, Any], key: str) -> int | None:
-    if state.get(key) is None:
+    if (nodes := state.get(key)) is None:
         return None
-    nodes = number(state, key, 1)
-    if nodes > _MOST_NODES:
+    if is_integer(nodes) and nodes > _MOST_NODES:
         raise damaged(f"{key!r} is {nodes}, but at most {_MOST_NODES} nodes are supported")
-    return nodes
+    return number(state, key, 1)
 
 
 def state_mapping(state: object) -> Mapping[str, Any]:
