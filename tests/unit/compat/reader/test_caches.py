@@ -3,17 +3,46 @@
 import errno
 import os
 import tempfile
+from collections.abc import Callable
+from decimal import Decimal
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from tests.kit.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
+from mdstorm._readers.keywords import AddedReaderKeywords, declared
 from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm.predicates import in_set
+
+#: mdstorm's arguments with a value, and whether it changes the rows that a transform gets.
+ADDED: dict[str, tuple[dict[str, Any], bool]] = {
+    "fill_nulls": ({"fill_nulls": {"a": 7}}, True),
+    "null_masks": ({"null_masks": ["a"]}, True),
+    "decimals": ({"decimals": "float64"}, True),
+    "dtype": ({"dtype": "float32"}, True),
+    "decode": ({"decode": "image"}, True),
+    "size": ({"decode": "image", "size": 2}, True),
+    "rows": ({"rows": [1, 2]}, True),
+    "row_numbers": ({"row_numbers": "row"}, True),
+    "where": ({"where": [("a", ">", 1)]}, True),
+    "check_ranks": ({"check_ranks": False}, False),
+    "world": ({"world": (0, 1)}, False),
+}
+#: Arguments that raise an error with a cache, that choose the files, and a limit for errors.
+WITHOUT_ROW = {"order", "on_corrupt", "version", "timestamp", "max_image_bytes"}
+
+
+def described(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return each row as a string, including the types of its values."""
+    image = frame["image"].map(lambda image: (type(image), np.shape(image)))
+    rows = frame.assign(image=image).to_dict("records")
+    return pd.DataFrame({"a": [f"{row} {frame.dtypes.to_dict()}" for row in rows]})
 
 
 @pytest.fixture
@@ -32,9 +61,9 @@ def cached(url: str, location: Path, *, cleanup: bool = False, **arguments: Any)
     return batch_reader(url, **{**given, **arguments})
 
 
-def read(reader: Any, column: str = "a") -> list[int]:
+def read(reader: Any, column: str = "a", as_type: Callable[[Any], Any] = int) -> list[Any]:
     with reader:
-        return [int(i) for batch in reader for i in getattr(batch, column)]
+        return [as_type(i) for batch in reader for i in getattr(batch, column)]
 
 
 class TestReaders:
@@ -80,6 +109,34 @@ class TestReaders:
         assert first == [read(batch_reader(url, **way), "b") for way in ways]
         assert first == [read(cached(url, tmp_path / "c", **way), "b") for way in ways]
         assert len({tuple(found) for found in first}) == len(ways) - 2
+
+    @pytest.mark.parametrize("name", ADDED)
+    def test_cache_distinguishes_arguments_that_change_rows(
+        self, name: str, tmp_path: Path
+    ) -> None:
+        png = BytesIO()
+        Image.new("RGB", (3, 2)).save(png, "png")
+        columns = {
+            "a": [1, None, 3],
+            "x": [0.5] * 3,
+            "price": [Decimal("1.5")] * 3,
+            "image": [png.getvalue()] * 3,
+        }
+        url, cache = write_parquet(tmp_path / "data", columns), tmp_path / "c"
+        spec = TransformSpec(
+            described, edit_fields=[("a", np.str_, (), False)], selected_fields=["a"]
+        )
+        usual = {"fill_nulls": {"a": 0}, "transform_spec": spec}
+        given, changes = ADDED[name]
+        given = {**usual, **given}
+        first = read(cached(url, cache, **usual), as_type=str)
+        expected = read(batch_reader(url, **given), as_type=str)
+        assert (first != expected) == changes
+        assert read(cached(url, cache, **given), as_type=str) == expected
+        assert len([*cache.rglob("*.*")]) == 1 + changes
+
+    def test_each_added_argument_is_in_the_table(self) -> None:
+        assert {*ADDED, *WITHOUT_ROW} == set(declared(AddedReaderKeywords))
 
     def test_predicate_on_partitions_limits_the_cached_row_groups(self, tmp_path: Path) -> None:
         for part in ("x", "y"):

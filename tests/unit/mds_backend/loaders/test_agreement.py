@@ -219,7 +219,9 @@ def test_trials_that_each_use_half_the_ranks_are_not_compared(pair: World, order
     assert trials.warnings_of(lambda rank: rows(loader(rank))) == []
 
 
-def _state_after(batches: int, world: World, order: Any, rank: int = 0, **options: Any) -> Any:
+def _state_after(
+    batches: int | None, world: World, order: Any, rank: int = 0, **options: Any
+) -> Any:
     world.become(rank)
     loader = world.loader(order, **options)
     taken(loader, batches)
@@ -243,13 +245,20 @@ def test_warning_of_ranks_that_filter_rows_names_where(pair: World) -> None:
     assert [message for message in found if "pass the conditions as where=" in message]
 
 
-def test_ranks_that_filter_rows_and_load_their_own_states_do_not_warn(pair: World) -> None:
+@pytest.mark.parametrize(("num_epochs", "taken_by_last"), [(2, 5), (1, None)])
+def test_ranks_that_filter_rows_and_load_their_own_states_do_not_warn(
+    pair: World, num_epochs: int, taken_by_last: int | None
+) -> None:
+    """The last rank, with fewer rows, is in its second epoch, or has finished its only one."""
     uneven = Filter(lambda number: (number < ROWS // 2) | (number % 2 == 1))
-    options = {"transform": uneven, "num_epochs": 2}
+    options = {"transform": uneven, "num_epochs": num_epochs}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        states = [_state_after(5, pair, ExactOrder(), rank, **options) for rank in range(2)]
-    assert [state["epoch"] for state in states] == [0, 1]
+        states = [
+            _state_after(batches, pair, ExactOrder(), rank, **options)
+            for rank, batches in enumerate((5, taken_by_last))
+        ]
+    assert [state["epoch"] for state in states] == [0, num_epochs - 1]
 
     def resume(loader: Any, rank: int) -> None:
         loader.load_state_dict(states[rank])

@@ -320,6 +320,21 @@ def test_shards_packed_with_different_dtypes_are_gathered_by_column(packed: list
     assert packed == [ROWS, ROWS]
 
 
+@pytest.mark.parametrize("widths", [(3, 1), (1, 3), (3, 3)], ids=str)
+@pytest.mark.parametrize("is_shuffled", [False, True])
+def test_arrays_whose_shapes_differ_between_decoded_shards_keep_their_shapes(
+    widths: tuple[int, int], is_shuffled: bool
+) -> None:
+    values = [
+        np.full((ROWS, width), ROWS * number) + np.arange(ROWS)[:, None]
+        for number, width in enumerate(widths)
+    ]
+    chunk = shuffled(2) if is_shuffled else np.arange(2 * ROWS)
+    of = located([MemoryShard({"n": each}) for each in values], BOUNDS, chunk)
+    found = as_arrow(gather_columns([of], ["n"])["n"]).to_pylist()
+    assert found == [[sample] * widths[sample // ROWS] for sample in chunk.tolist()]
+
+
 #: Orders in which matrices are read.
 ORDERS = [
     ExactOrder(),

@@ -101,6 +101,18 @@ def test_pass_from_a_position_yields_the_remaining_batches(
         assert read(part=(part, 3)) == whole[part::3]
 
 
+@pytest.mark.parametrize(("window", "shards"), [(0, 1), (9, 2), (10, 2), (11, 3), (99, 6)])
+def test_windows_have_the_fewest_whole_shards_with_enough_rows(
+    dataset: Dataset, window: int, shards: int
+) -> None:
+    """Each of the six shards has five rows."""
+    order = ExactOrder(seed=1, shuffle_shards=True, shuffle_rows=True, window=window)
+    found = np.array(flat(pieces(dataset, order, transform=OnNumbers(lambda numbers: numbers))))
+    for rows in found.reshape(-1, 5 * shards):
+        assert sorted(rows) == sorted(n for s in {*rows // 5} for n in range(5 * s, 5 * s + 5))
+    assert found.reshape(-1, 5).tolist() != np.sort(found.reshape(-1, 5), axis=1).tolist()
+
+
 def test_transform_may_modify_its_input(dataset: Dataset) -> None:
     def overwrite(numbers: Any) -> Any:
         numbers += 100

@@ -91,6 +91,30 @@ def test_commit_removes_only_shards_from_lost_attempts(tmp_path: Path) -> None:
     assert names(tmp_path) == ["_mdstorm", "index.json", *kept]
 
 
+@pytest.mark.parametrize("attempt", [None, "7"])
+@pytest.mark.parametrize("kind", ["file tree", "store"])
+def test_commit_removes_notes_that_exist(
+    kind: str, attempt: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount may not list new notes; a store lists all, so that no others are requested."""
+    if kind == "store":
+        monkeypatch.setattr(Location, "is_in_file_tree", False)
+    elif attempt is not None:
+        monkeypatch.setattr(Location, "list_sizes", lambda self: [("index.json", 2)])
+    removed: list[str] = []
+    remove = Location.remove
+    monkeypatch.setattr(
+        Location, "remove", lambda self, name: (removed.append(name), remove(self, name))
+    )
+    noted, other = (write_attempt(tmp_path, range(3), f"part-0000{n}-7") for n in (0, 1))
+    (tmp_path / "part-00000-7.done").touch()
+    publish(Location.of(str(tmp_path)), plan(FIELDS), [*noted, *other], None, None, attempt)
+    assert [name for name in names(tmp_path) if name.endswith(".done")] == []
+    is_unlisted = kind == "file tree" and attempt is not None
+    notes = ["part-00000-7.done", *(["part-00001-7.done"] if is_unlisted else [])]
+    assert sorted(removed) == notes
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_shard_missing_or_incomplete_on_the_driver_fails_the_commit(
     tmp_path: Path, is_there: bool
