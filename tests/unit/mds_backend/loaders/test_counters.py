@@ -86,6 +86,8 @@ def test_length_and_statistics_equal_counted_batches_and_rows(
         for loader, batches in zip(loaders, found, strict=True):
             statistics, rows = loader.statistics(), sum(map(len, batches))
             assert (statistics.batches, statistics.rows) == (len(batches), rows), case
+            if case.epochs == 1 and transform in ("none", "kept") and not drop_last:
+                assert len(loader.dataset) == rows, case
             if case.has_length:
                 assert [len(loader)] == list({*map(len, found)}), case
             else:
@@ -111,6 +113,8 @@ def test_state_has_the_remaining_batches(order: str, transform: str, numbers: Da
         for batch in loader:
             whole.append(batch["number"].tolist())
             states.append(loader.state_dict())
+            if order == "exact":
+                assert loader.num_samples_yielded == sum(map(len, whole)), case
         for taken in (1, len(whole) // 2, len(whole) - 1):
             other = case.loader(numbers, 0)
             other.load_state_dict(states[taken - 1])
@@ -120,7 +124,8 @@ def test_state_has_the_remaining_batches(order: str, transform: str, numbers: Da
 
 
 def plans() -> list[Plan]:
-    bounds, found = np.array([0, 20, 40, ROWS]), []
+    bounds = np.array([0, 20, 40, ROWS])
+    found: list[Plan] = []
     for sizes, drop_last in product(SETTINGS, (False, True)):
         batching = Batching(sizes["batch"], drop_last=drop_last, num_epochs=sizes["epochs"])
         for rank in range(sizes["ranks"]):

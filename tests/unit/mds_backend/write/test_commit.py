@@ -103,9 +103,12 @@ def test_commit_removes_notes_that_exist(
         monkeypatch.setattr(Location, "list_sizes", lambda self: [("index.json", 2)])
     removed: list[str] = []
     remove = Location.remove
-    monkeypatch.setattr(
-        Location, "remove", lambda self, name: (removed.append(name), remove(self, name))
-    )
+
+    def note_and_remove(self: Location, name: str) -> None:
+        removed.append(name)
+        remove(self, name)
+
+    monkeypatch.setattr(Location, "remove", note_and_remove)
     noted, other = (write_attempt(tmp_path, range(3), f"part-0000{n}-7") for n in (0, 1))
     (tmp_path / "part-00000-7.done").touch()
     publish(Location.of(str(tmp_path)), plan(FIELDS), [*noted, *other], None, None, attempt)
