@@ -33,7 +33,6 @@ USES = {
         "mdstorm_backend/parquet/parquet_dataset.py": "with the files' times, names cached files",
     },
     "content_identity": {
-        "mdstorm/_datasets/petastorm_metadata.py": "row group indexes of Parquet files",
         "mdstorm/_readers/kept_shares.py": "rows in a local-disk cache",
         "mdstorm/_selection/row_group_index.py": "row group indexes of MDS",
         "mdstorm/mlflow.py": "the digest of an input in MLflow",

@@ -74,9 +74,10 @@ def _condition(text: str) -> tuple[str, str, Any]:
     type=_condition,
     metavar="CONDITION",
     multiple=True,
-    help="Show where rows come that match, such as 'customer = 17'; may be repeated.",
+    help="Show where rows come that match, such as 'customer = 17'; may be repeated; no rows by "
+    "default.",
 )
-@click.option("--key", help="Key of the state in the checkpoint, if that contains several.")
+@click.option("--key", help="Key of the state in the checkpoint; by default its only one.")
 @click.option(
     "--batch-size",
     type=click.IntRange(min=1, max=_MOST_ROWS),
@@ -93,14 +94,14 @@ def _condition(text: str) -> tuple[str, str, Any]:
 @click.option(
     "--loader-rows",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    help="File of numpy.save or JSON with the loader's rows=, if it has them.",
+    help="File of numpy.save or JSON with the loader's rows=; by default it has none.",
 )
 @click.option(
     "--loader-where",
     type=_condition,
     metavar="CONDITION",
     multiple=True,
-    help="Of the loader's where=, if it has them; may be repeated.",
+    help="Of the loader's where=; may be repeated; by default it has none.",
 )
 @click.option(
     "--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Of --batch."

@@ -24,6 +24,7 @@ from mdstorm_backend.cache.download import with_retries
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
+    InvalidArgumentError,
     UnsupportedTableError,
 )
 from mdstorm_backend.format.index import INDEX_NAME
@@ -387,8 +388,9 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     CorruptDatasetError
         If there is no valid footer.
     UnsupportedTableError
-        If the footer is encrypted, pyarrow does not support one of its types, or the file's name
-        shows that it has another format.
+        If the footer is encrypted, or pyarrow does not support one of its types.
+    InvalidArgumentError
+        If the file's name shows that it has another format.
     """
     try:
         metadata = pq.read_metadata(pa.BufferReader(content))
@@ -412,17 +414,15 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
                 url=url,
             ) from error
         if url.endswith(f"/{INDEX_NAME}"):
-            raise UnsupportedTableError(
+            raise InvalidArgumentError(
                 f"{url} belongs to an MDS dataset, which is not Parquet and needs no conversion: "
-                "pass the URL of its directory to open_dataset or make_batch_reader",
-                url=url,
+                "pass the URL of its directory to open_dataset or make_batch_reader"
             ) from error
         if url.endswith(_OTHER_FORMATS):
-            raise UnsupportedTableError(
+            raise InvalidArgumentError(
                 f"{url} is not a Parquet file, as its name shows: read it with Spark, pandas or "
                 "pyarrow, and write the rows as Parquet, or pass Spark's DataFrame to "
-                "make_spark_converter",
-                url=url,
+                "make_spark_converter"
             ) from error
         raise CorruptDatasetError(
             f"{url} is not a Parquet file, or was truncated ({error}). Copy it again or write the "

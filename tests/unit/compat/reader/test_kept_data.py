@@ -104,7 +104,6 @@ KINDS = {
     "where": Kept(where, write_mds, matching()),
     "rows and where": Kept(rows_and_where, write_mds, matching(10)),
     "index of MDS": Kept(selected, write_mds, lambda flip: [k for k in keys(flip) if k == 0]),
-    "index of Parquet": Kept(selected, write_parquet, lambda f: [k for k in keys(f) if k == 0]),
     "cache of MDS": Kept(cached, write_mds, keys),
     "cache of Parquet": Kept(cached, write_parquet, keys),
     "transform of MDS": Kept(transformed, write_mds, keys),
