@@ -179,6 +179,26 @@ def test_row_that_does_not_come_raises_error_with_the_reason(loader: Any) -> Non
         loader.trace(loader.state_dict()).where(read[0])
 
 
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+def test_find_in_later_passes_counts_their_batches_from_the_first(local: str, order: str) -> None:
+    loader = make(local, 0, 1, {**RUN, "order": order, "drop_last": False})
+    found = loader.trace().find([5, 70], epochs=range(3)).to_pylist()
+    assert [time["epoch"] for time in found] == [0, 0, 1, 1, 2, 2]
+    passes = [rows_of(loader) for _ in range(3)]
+    assert all(time["row"] in passes[time["epoch"]][time["batch"]] for time in found)
+
+
+def test_find_in_endless_pass_needs_epochs(local: str) -> None:
+    trace = make(local, 1, 2, {**RUN, "num_epochs": None, "drop_last": False}).trace()
+    with pytest.raises(InvalidArgumentError, match=r"never ends: pass .* epochs=range\(0, 1\)"):
+        trace.find([3])
+    assert trace.find([3], range(2)).num_rows == 2
+    with pytest.raises(InvalidArgumentError, match="epochs must be a range"):
+        trace.find([3], [0, 1])
+    assert "rank 1 of 2, from epoch 0 after 0 samples, endless" in repr(trace)
+    assert "6 batches" in repr(make(local, 1, 2, {**RUN, "drop_last": False}).trace())
+
+
 def test_row_that_is_not_chosen_raises_error(local: str) -> None:
     trace = make(local, 0, 1, {**RUN, "rows": [4, 2], "drop_last": False}).trace()
     assert sorted(trace.rows(0)) == [2, 4]
