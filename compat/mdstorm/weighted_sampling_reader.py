@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._readers import check_reader
-from mdstorm.errors import InvalidArgumentError
+from mdstorm._readers import Reader, check_reader
+from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.base import OwnContext
 
 __all__ = ["WeightedSamplingReader"]
@@ -43,6 +43,8 @@ class WeightedSamplingReader(OwnContext):
     ------
     InvalidArgumentError
         If the readers are incompatible, or the probabilities are invalid.
+    UnsupportedArgumentError
+        If a reader has `row_numbers`.
 
     Examples
     --------
@@ -123,6 +125,11 @@ def _check_alike(readers: Sequence[Any]) -> None:
     first = readers[0]
     for reader in readers:
         check_reader(reader)
+        if isinstance(reader, Reader) and reader._mdstorm_arguments.added["row_numbers"]:
+            raise UnsupportedArgumentError(
+                "row_numbers= counts the rows of one dataset, and WeightedSamplingReader mixes "
+                "several, so a number would not identify a row: store a column with an id instead"
+            )
         if reader.batched_output != first.batched_output:
             raise InvalidArgumentError(
                 "All readers passed to WeightedSamplingReader should have the same value of "

@@ -14,11 +14,17 @@ from tests.kit import delta_tables
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm import TransformSpec, make_batch_reader, make_reader
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, TransformError
+from mdstorm.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    TransformError,
+    UnsupportedArgumentError,
+)
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.spark import SparkDatasetConverter
+from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 from mdstorm_backend import open_dataset
 
 ROWS = 60
@@ -232,6 +238,15 @@ def test_name_of_a_column_raises_error(url: str) -> None:
 def test_name_that_is_no_text_raises_error(url: str, name: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="row_numbers must be the name of the column"):
         make_batch_reader(url, row_numbers=name)
+
+
+def test_readers_of_several_datasets_mixed_into_one_raise_error(urls: dict[str, str]) -> None:
+    with (
+        make_batch_reader(urls["mds"], row_numbers="row") as first,
+        make_batch_reader(urls["parquet"], row_numbers="row") as second,
+        pytest.raises(UnsupportedArgumentError, match="row_numbers= counts the rows of one"),
+    ):
+        WeightedSamplingReader([first, second], [0.5, 0.5])
 
 
 def test_function_that_drops_the_numbers_raises_error_that_names_them(url: str) -> None:
