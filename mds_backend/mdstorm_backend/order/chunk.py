@@ -199,11 +199,14 @@ class Permutation:
         return numbers
 
     def places(self, numbers: Numbers) -> Numbers:
-        """Return the positions of some numbers, int64: the inverse of the method `numbers`."""
+        """Return the positions of some numbers, each once: the inverse of the method `numbers`."""
         if self._drawn is not None:
-            places = np.empty(self._size, np.int64)
-            places[self._drawn] = np.arange(self._size)
-            return places[numbers]
+            is_wanted = np.zeros(self._size, np.bool_)  # faster than to invert the permutation
+            is_wanted[numbers] = True
+            found = np.flatnonzero(is_wanted[self._drawn])
+            places = np.empty(len(numbers), np.int64)
+            places[np.argsort(numbers)] = found[np.argsort(self._drawn[found])]
+            return places
         places = self._unpermuted(numbers)
         while len(outside := np.flatnonzero(places >= self._size)):
             places[outside] = self._unpermuted(places[outside])
