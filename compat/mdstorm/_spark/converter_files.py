@@ -55,7 +55,7 @@ class ModelInputs:
         Whether a sequence selects one ``(rows, columns)`` tensor instead of a dict. The name of a
         NumPy dtype also casts the values to that dtype.
     row_numbers : str or None
-        Name of the column of row numbers, which is not a feature by default if `stack` is passed.
+        Name of the column of row numbers, which must be listed if other columns are or `stack` is.
 
     Raises
     ------
@@ -203,10 +203,9 @@ class ModelInputs:
         return {name: names for name in arguments if (names := getattr(self, name)) is not None}
 
     def _others(self, outputs: Collection[str]) -> tuple[str, ...]:
-        """Return the output columns that no argument mentions; no row numbers for a matrix."""
+        """Return the output columns that no argument mentions."""
         named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
-        is_left_out = self.row_numbers if self.stack else None
-        return tuple(name for name in outputs if name not in named and name != is_left_out)
+        return tuple(name for name in outputs if name not in named)
 
 
 def _listed(names: ColumnNames) -> Sequence[str]:

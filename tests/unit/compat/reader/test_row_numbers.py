@@ -26,6 +26,7 @@ from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 from mdstorm_backend import open_dataset
+from mdstorm_backend.parquet import open_parquet
 
 ROWS = 60
 TABLE = pa.table(
@@ -159,6 +160,30 @@ def test_trace_gives_the_numbers_in_batches(url: str) -> None:
         assert trace.where(numbers[1][2]) == (1, 0)
         with pytest.raises(InvalidArgumentError, match="or a filter leaves it out"):
             trace.where(0)
+
+
+@pytest.mark.parametrize("kind", ["mds", "parquet"])
+def test_rows_keep_their_numbers_if_shards_are_left_out(urls: dict[str, str], kind: str) -> None:
+    whole = (open_dataset if kind == "mds" else open_parquet)(urls[kind])
+    left = whole.with_shards([0, 2, 3]).with_shards([1, 2])
+    first, last = int(whole.bounds[2]), int(whole.bounds[4])
+    assert np.asarray(left.stored_numbers(range(len(left)))).tolist() == [*range(first, last)]
+    some = whole.with_shards([0, 2])
+    numbers = np.asarray(some.stored_numbers(range(len(some))))
+    assert numbers.tolist() == [*range(whole.shard_sizes[0]), *range(first, int(whole.bounds[3]))]
+    assert some.samples_of(numbers).tolist() == [*range(len(some))]
+    assert some.samples_of(np.array([whole.shard_sizes[0]])).tolist() == []
+
+
+@pytest.mark.filterwarnings("ignore:Currently make_reader supports")
+def test_trace_of_a_reader_leaves_out_the_rows_that_it_has_returned(url: str) -> None:
+    with make_reader(url, row_numbers="row", num_epochs=2, seed=3, schema_fields=["id"]) as reader:
+        read = [int(next(reader).row) for _ in range(12)]
+        trace, rest = reader.trace(reader.state_dict()), [int(item.row) for item in reader]
+    found = trace.find(np.unique(rest))
+    assert sorted(found["row"].to_pylist()) == sorted(rest)
+    again = trace.find(read)
+    assert again["epoch"].to_pylist() == [1] * len(read)
 
 
 @pytest.mark.filterwarnings("ignore:Currently make_reader supports")
