@@ -18,6 +18,7 @@ from mdstorm import cli
 from mdstorm.cli.datasets import one_line, plain
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import require
+from mdstorm_backend.datasets import ChosenRows
 from mdstorm_backend.loaders import Trace, trace_of_state
 
 __all__ = ["trace"]
@@ -162,7 +163,7 @@ def trace(
         title, name = f"{url}: where rows come after {checkpoint}", "rows"
     else:
         numbers = found.rows(batch, rank)
-        table = dataset.to_table(columns, rows=numbers)
+        table = ChosenRows(dataset, numbers).to_table(columns)
         table = table.add_column(0, _NUMBER, pa.array(numbers))
         shown = f"{batch.start}" if len(batch) == 1 else f"{batch.start}:{batch.stop}"
         title, name = f"{url}: batch {shown} of rank {rank}", f"batch-{shown.replace(':', '-')}"

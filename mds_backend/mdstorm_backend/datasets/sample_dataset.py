@@ -29,6 +29,7 @@ from mdstorm_backend.order import (
     check_order,
     find_world,
 )
+from mdstorm_backend.order.chunk import in_ranges
 from mdstorm_backend.read import (
     OpenShards,
     SampleSource,
@@ -164,12 +165,8 @@ class SampleDataset(Described, ABC):
         rows : numpy.ndarray
             int64, numbers of rows, ascending and each once.
         """
-        lows = np.searchsorted(rows, self.first_rows)
-        counts = np.searchsorted(rows, self.first_rows + np.diff(self.bounds)) - lows
-        # In each shard, the rows from `lows` on.
-        starts = np.repeat(lows - np.cumsum(counts) + counts, counts)
-        found = rows[starts + np.arange(len(starts))] - np.repeat(self._shifts, counts)
-        return np.unique(found)
+        at, shards = in_ranges(rows, self.first_rows, np.diff(self.bounds))
+        return np.unique(rows[at] - self._shifts[shards])
 
     def content_identity(self) -> str:
         """Identify the dataset and the time of its files.

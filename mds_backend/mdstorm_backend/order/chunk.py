@@ -82,6 +82,14 @@ def short_type(count: int) -> np.dtype[Any]:
     return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
 
 
+def in_ranges(numbers: Numbers, starts: Numbers, sizes: Numbers) -> tuple[Numbers, Numbers]:
+    """Return where ascending `numbers` are in ranges, and the range that each of these is in."""
+    lows = np.searchsorted(numbers, starts)
+    counts = np.searchsorted(numbers, starts + sizes) - lows
+    owners = np.repeat(np.arange(len(counts)), counts)
+    return np.arange(len(owners)) + (lows - np.cumsum(counts) + counts)[owners], owners
+
+
 @dataclass(frozen=True, eq=False)
 class ShardWindow:
     """Consecutive parts of shards whose rows are permuted together.
@@ -119,12 +127,10 @@ class ShardWindow:
 
     def places(self, samples: Numbers) -> tuple[Numbers, Numbers]:
         """Return which of the ascending `samples` are in the window, and their positions in it."""
-        lows = np.searchsorted(samples, self.starts)
-        counts = np.searchsorted(samples, self.starts + self.sizes) - lows
-        if not counts.any():
-            return samples[:0], samples[:0]
-        owners = np.repeat(np.arange(len(counts)), counts)
-        found = samples[np.arange(len(owners)) + (lows - np.cumsum(counts) + counts)[owners]]
+        at, owners = in_ranges(samples, self.starts, self.sizes)
+        if not len(at):  # the permutation is not needed
+            return at, at
+        found = samples[at]
         return found, self._permutation.places(found - self.firsts[owners] + self._offsets[owners])
 
     @cached_property
