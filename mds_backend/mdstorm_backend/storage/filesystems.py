@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ _INSTEAD = {
 #: File systems shared by all threads, by process, class and arguments, each with a hash of the
 #: environment in which it was opened.
 _instances: dict[tuple[int, type, str], tuple[int, Any]] = {}
+#: Held while the file system of the same key is opened.
+_opening: dict[tuple[int, type, str], threading.Lock] = {}
 
 
 def is_mounted(path: str) -> bool:
@@ -150,14 +153,15 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
     used = {name.partition("_")[0] for store in stores() for name in store.variables}
     set_now = sorted((k, v) for k, v in os.environ.items() if k.partition("_")[0] in used)
     environment = hash(tuple(set_now))
-    opened_in, fs = _instances.get(key, (environment, None))
-    if opened_in != environment:
-        kind.clear_instance_cache()
-    if fs is None or fs._fs_token not in kind._cache:  # cleared by `clear_instance_cache`
-        fs = kind(**arguments)
-        urls.check_reachable(fs)
-        _instances[key] = (environment, fs)
-    return fs
+    with _opening.setdefault(key, threading.Lock()):
+        opened_in, fs = _instances.get(key, (environment, None))
+        if opened_in != environment:
+            kind.clear_instance_cache()
+        if fs is None or fs._fs_token not in kind._cache:  # cleared by `clear_instance_cache`
+            fs = kind(**arguments)
+            urls.check_reachable(fs)
+            _instances[key] = (environment, fs)
+        return fs
 
 
 def _unreachable(url: str, error: OSError) -> errors.NameNodeError:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ from mdstorm_backend.errors import (
     WriteError,
 )
 from mdstorm_backend.format.index import Index
-from mdstorm_backend.storage import Location, databricks_files
+from mdstorm_backend.storage import Location, databricks_files, urls
 from mdstorm_backend.storage.filesystems import open_filesystem
 from mdstorm_backend.write.batch_shards import write_shards
 from mdstorm_backend.write.commit import mark_directory, publish, remove_dataset
@@ -260,6 +261,25 @@ def test_files_written_or_removed_by_another_client_are_listed_correctly(s3: S3S
     for name in "abc":
         other.remove(name)
     assert ours.list_names() == []
+
+
+def test_threads_that_open_a_store_at_the_same_time_connect_once(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, connected = 16, list[object]()
+    options = {"endpoint_url": s3.url, "version_aware": False}
+    together = Barrier(threads)
+    check = urls.check_reachable
+    monkeypatch.setattr(urls, "check_reachable", lambda fs: (connected.append(fs), check(fs)))
+
+    def opened(_: int) -> Any:
+        together.wait(timeout=30)
+        return open_filesystem(f"s3://{BUCKET}/threads", options)[0]
+
+    with ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(opened, range(threads)))
+    assert connected == [found[0]]
+    assert all(fs is found[0] for fs in found)
 
 
 _FORKING = """
