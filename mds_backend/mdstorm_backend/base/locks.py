@@ -46,19 +46,22 @@ class FileLock(OwnContext):
         os.ftruncate(self._fd, len(data))
 
     def replace(self, line: bytes, part: str) -> None:
-        """Replace the file by another one with the content `line`, and hold the lock on that.
+        """Replace the file's content with `line`, but not in other directories.
 
-        Unlike `write`, it leaves the present file as it is, in case another user has put a hard
-        link to some other file in its place.
+        If the file has further names, another user may have put a hard link to it here. It is then
+        left as it is, and a new file takes its place here, with the lock.
 
         Parameters
         ----------
         line : bytes
             The content, without a newline.
         part : str
-            Path for the new file until it is complete, in the same directory. A file there is
+            Path for a new file until it is complete, in the same directory. A file there is
             removed.
         """
+        if os.fstat(self._fd).st_nlink <= 1:
+            self.write(line)
+            return
         with suppress(FileNotFoundError):
             os.unlink(part)
         fd = open_plain(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)

@@ -17,7 +17,7 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -401,7 +401,7 @@ class FileIdentity:
     def from_json(cls, value: Any) -> FileIdentity:
         """Parse an identity; raise TypeError or ValueError if `value` is anything else."""
         identity = cls(**value)
-        if not all(is_integer(number) for number in astuple(identity)) or identity.size < 0:
+        if not all(is_integer(number) for number in vars(identity).values()) or identity.size < 0:
             raise ValueError(f"{value!r} is not the identity of a file")
         return identity
 
@@ -453,7 +453,7 @@ class Record:
         """Serialise the record; return no bytes for an empty record."""
         if self == Record():
             return b""
-        return json.dumps({"version": _VERSION, **asdict(self)}).encode()
+        return json.dumps({"version": _VERSION, **vars(self)}, default=vars).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:
