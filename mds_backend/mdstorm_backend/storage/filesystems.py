@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mdstorm_backend import errors
 from mdstorm_backend.base.threads import fill
 from mdstorm_backend.storage import urls
-from mdstorm_backend.storage.stores.store import scheme_of, store_of, store_with, stores
+from mdstorm_backend.storage.stores.store import Store, scheme_of, store_of, store_with, stores
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -68,7 +68,7 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         if path.startswith(("/dbfs/", "/Volumes/")) and not is_mounted(path):
             from mdstorm_backend.storage.databricks_files import DatabricksFileSystem as Files
 
-            return _shared(Files, Files.arguments_for(path, options)), path
+            return _shared(store_of(url), Files, Files.arguments_for(path, options)), path
         from fsspec.implementations.local import LocalFileSystem
 
         return LocalFileSystem(), path
@@ -77,7 +77,7 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     kind = class_of(url, protocol)
     if "::" not in url:
         if kind.async_impl:
-            fs = _shared(kind, store.arguments(kind, url, options))
+            fs = _shared(store, kind, store.arguments(kind, url, options))
             return fs, fs._strip_protocol(url if protocol == scheme else url.partition("://")[2])
         options = {**store.options_in_environment(url, options), **options}
     from fsspec.core import url_to_fs
@@ -140,7 +140,7 @@ def class_of(url: str, protocol: str) -> Any:
         raise _missing(url, protocol, error) from error
 
 
-def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
+def _shared(store: Store, kind: Any, arguments: dict[str, Any]) -> Any:
     """Return the file system instance shared by all threads of this process.
 
     fsspec keeps one instance per thread (older versions even do so for thread-safe file systems),
@@ -158,7 +158,7 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
         if opened_in != environment:
             kind.clear_instance_cache()
         if fs is None or fs._fs_token not in kind._cache:  # cleared by `clear_instance_cache`
-            fs = kind(**arguments)
+            fs = store.open(kind, arguments)
             urls.check_reachable(fs)
             _instances[key] = (environment, fs)
         return fs

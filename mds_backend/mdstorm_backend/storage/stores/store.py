@@ -127,6 +127,10 @@ class Store:
         given = {**self.options_in_url(kind, url), **options}
         return {**self.options_in_environment(url, given), **given}
 
+    def open(self, kind: Any, arguments: dict[str, Any]) -> Any:
+        """Return a file system of a class."""
+        return kind(**arguments)
+
     def endpoint(self, filesystem: Any) -> str:
         """Return the URL of the server that a file system uses, or "" if its client fails fast."""
         return ""

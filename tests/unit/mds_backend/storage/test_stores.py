@@ -282,6 +282,14 @@ def test_threads_that_open_a_store_at_the_same_time_connect_once(
     assert all(fs is found[0] for fs in found)
 
 
+def test_file_systems_of_s3_read_its_definition_once(s3: S3Server) -> None:
+    options = [{"endpoint_url": s3.url, "default_fill_cache": fills} for fills in (True, False)]
+    one, other = (open_filesystem(f"s3://{BUCKET}/once", given)[0] for given in options)
+    assert one is not other
+    definitions = one.session.get_component("data_loader")
+    assert definitions is other.session.get_component("data_loader")
+
+
 _FORKING = """
 import os, sys
 root, url, endpoint, directory = sys.argv[1:]
