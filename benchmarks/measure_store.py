@@ -45,13 +45,14 @@ FOLDER = Path(tempfile.gettempdir()) / "mdstorm-store"
 
 
 class Case(NamedTuple):
-    """A case: a table, the shard size in MiB, the batch size, and dataset arguments."""
+    """A case: a table, the shard size in MiB, the batch size, dataset arguments, and workers."""
 
     name: str
     table: str
-    shard_mib: int
+    shard_mib: float
     batch_size: int
     options: dict[str, Any]
+    workers: int = 0
 
 
 CASES = [
@@ -65,6 +66,12 @@ CASES = [
     Case("exact, images, 64 MiB, in order", "images", 64, 64, {"order": ExactOrder()}),
     Case("exact, images, 1 MiB, in order", "images", 1, 64, {"order": ExactOrder()}),
 ]
+#: Read from a store that answers one request after another.
+QUEUED = [
+    Case("queue, small shards", "small", 1 / 128, 512, {}),
+    Case("queue, small shards, 2 workers", "small", 1 / 128, 512, {}, workers=2),
+]
+QUEUED_LATENCY = 0.005
 
 
 def images() -> pa.Table:
@@ -81,14 +88,19 @@ def numbers() -> pa.Table:
     return pa.table({f"n{i:02}": column for i, column in enumerate(values)})
 
 
-TABLES: dict[str, Callable[[], pa.Table]] = {"images": images, "numbers": numbers}
+def small() -> pa.Table:
+    """Return a small part of the numbers."""
+    return numbers().select(range(4)).slice(0, 22000)
+
+
+TABLES: dict[str, Callable[[], pa.Table]] = {"images": images, "numbers": numbers, "small": small}
 
 
 class Store:
     """The slow store in a separate process."""
 
-    def __init__(self) -> None:
-        figures = (LATENCY * STRETCH, LINK / STRETCH, CONNECTION / STRETCH)
+    def __init__(self, latency: float = LATENCY, at_once: int = 1000) -> None:
+        figures = (latency * STRETCH, LINK / STRETCH, CONNECTION / STRETCH, at_once)
         program = [sys.executable, Path(__file__).with_name("slow_store.py"), FOLDER]
         self._process = subprocess.Popen(
             [*map(str, program), *map(str, figures)],
@@ -117,9 +129,9 @@ class Store:
 
 def write(case: Case) -> str:
     """Write the dataset for a case unless it exists; return its name in the store."""
-    name = f"bucket/{case.table}-{case.shard_mib}"
+    name = f"bucket/{case.table}-{case.shard_mib:g}"
     if not (FOLDER / name / "index.json").exists():
-        with MDSWriter(out=str(FOLDER / name), size_limit=case.shard_mib << 20) as writer:
+        with MDSWriter(out=str(FOLDER / name), size_limit=int(case.shard_mib * 2**20)) as writer:
             writer.write_batch(TABLES[case.table]())
     return name
 
@@ -164,7 +176,8 @@ def read(store: Store, case: Case, name: str) -> tuple[float, float]:
             **case.options,
         )
         first = None
-        for _ in StreamingDataLoader(dataset, batch_size=case.batch_size):
+        loader = StreamingDataLoader(dataset, batch_size=case.batch_size, num_workers=case.workers)
+        for _ in loader:
             first = first or time.monotonic() - start
         assert first is not None
         return first, time.monotonic() - start
@@ -178,8 +191,9 @@ def measure(store: Store, case: Case) -> str:
     requests = store.requests()
     data = [when for when, _, what, sent in requests if ".mds" in what and sent]
     before = [method for when, method, *_ in requests if when < min(data)]
-    moved = sum(sent for *_, sent in requests) / DATASET_BYTES
-    link = DATASET_BYTES / LINK * STRETCH
+    size = sum(path.stat().st_size for path in (FOLDER / name).glob("*.mds"))
+    moved = sum(sent for *_, sent in requests) / size
+    link = size / LINK * STRETCH
     cells = [
         f"{case.name:34}",
         f"{bare / whole:5.0%} {link / whole:5.0%} {link / bare:5.0%}",
@@ -192,14 +206,15 @@ def measure(store: Store, case: Case) -> str:
 def main() -> None:
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     words = sys.argv[1:]
-    store = Store()
     print(f"{'':34}  share of   link  (GETs)  first   epoch   moved requests, before first data")
-    try:
-        for case in CASES:
-            if not words or any(word in case.name for word in words):
-                print(measure(store, case), flush=True)
-    finally:
-        store.close()
+    for queued, cases in ((False, CASES), (True, QUEUED)):
+        store = Store(QUEUED_LATENCY, at_once=1) if queued else Store()
+        try:
+            for case in cases:
+                if not words or any(word in case.name for word in words):
+                    print(measure(store, case), flush=True)
+        finally:
+            store.close()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """An object store with latency and limited bandwidth, which implements the reading part of S3.
 
-    python slow_store.py FOLDER LATENCY LINK CONNECTION
+    python slow_store.py FOLDER LATENCY LINK CONNECTION [AT_ONCE]
 
 Serves the files in FOLDER, whose subdirectories are buckets, until its standard input ends. The
 first line of output is the port. It answers each line of input with a line of JSON: a list of the
@@ -38,9 +38,15 @@ class Pace:
 
 
 class SlowStore:
-    """A server with a latency in seconds and limits in bytes/s: in total, and per connection."""
+    """A server with a latency in seconds and limits in bytes/s: in total, and per connection.
 
-    def __init__(self, folder: str, latency: float, link: float, connection: float) -> None:
+    The latency is the work for a request, and `at_once` requests are worked on at a time.
+    """
+
+    def __init__(
+        self, folder: str, latency: float, link: float, connection: float, at_once: float = 1e6
+    ) -> None:
+        self._working = asyncio.Semaphore(int(at_once))
         self._folder = Path(folder)
         self._latency = latency
         self._link = Pace(link)
@@ -55,7 +61,8 @@ class SlowStore:
                 method, target, _ = head.split(" ", 2)
                 asked = re.search(r"(?im)^range: *bytes=(\d+)-(\d*)", head)
                 when = time.monotonic()
-                await asyncio.sleep(self._latency)
+                async with self._working:
+                    await asyncio.sleep(self._latency)
                 status, headers, body = self._answer(target, asked)
                 sent = body if method == "GET" else b""
                 where = f"{target} {asked[0]}" if asked else target
