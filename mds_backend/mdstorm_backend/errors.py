@@ -5,7 +5,8 @@
     MDStormError (Exception)
     ├── DatasetNotFoundError      also FileNotFoundError, RuntimeError
     ├── CorruptDatasetError       also ValueError
-    │   └── CorruptIndexError     also json.JSONDecodeError
+    │   ├── CorruptIndexError     also json.JSONDecodeError
+    │   └── MissingFileError      also FileNotFoundError
     ├── UnsafeTypeError           also ValueError
     ├── UnsupportedEncodingError  also NotImplementedError, ValueError
     ├── UnsupportedTableError     also NotImplementedError
@@ -65,6 +66,7 @@ __all__ = [
     "MissingAttributeError",
     "MissingColumnError",
     "MissingDependencyError",
+    "MissingFileError",
     "MissingModuleError",
     "MissingNameError",
     "NameNodeError",
@@ -152,6 +154,16 @@ class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), self.args, vars(self)
+
+
+class MissingFileError(CorruptDatasetError, FileNotFoundError):
+    """A file that a column names does not exist.
+
+    Attributes
+    ----------
+    url : str
+        The file.
+    """
 
 
 class UnsafeTypeError(MDStormError, ValueError):

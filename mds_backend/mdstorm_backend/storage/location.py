@@ -337,6 +337,24 @@ class Location:
         with self._files(name) as (fs, path):
             return filesystems.read_range(fs, path, start, stop)
 
+    @_repeated_after_expiry
+    def read_up_to(self, name: str, most: int) -> tuple[bytes, int]:
+        """Return the content and the size of a file, using one request.
+
+        If the file has more than `most` bytes, the content is incomplete, and the size is some
+        number larger than `most`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        """
+        with self._files(name) as (fs, path):
+            if s3_objects.is_s3(fs):
+                return s3_objects.read_up_to(fs, path, most)
+            content = filesystems.read_range(fs, path, 0, most + 1)
+            return content, len(content)
+
     @property
     def is_on_s3(self) -> bool:
         """Whether `download_known` can be used."""

@@ -87,6 +87,19 @@ def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
     return _waited_for(filesystem, read)
 
 
+def read_up_to(filesystem: Any, path: str, most: int) -> tuple[bytes, int]:
+    """Return an object's content and size, using one request; no content if it is too large."""
+
+    async def read() -> tuple[bytes, int]:
+        answer = await S3Object(filesystem, path, _turns_of(filesystem), PATIENCE).get()
+        if answer.size > most:
+            answer.close()
+            return b"", answer.size
+        return await answer.read(), answer.size
+
+    return _waited_for(filesystem, read)
+
+
 def download_object(
     filesystem: Any, path: str, target: str, size: int, timeout: float, arrival: Arrival | None
 ) -> None:
