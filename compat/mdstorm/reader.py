@@ -319,6 +319,10 @@ def _open_reader(
 
 def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> None:
     arguments.check_no_chosen_rows("an NGram")
+    if arguments.added["files"]:
+        raise errors.UnsupportedArgumentError(
+            "files= cannot be combined with n-grams: read the files in the training loop"
+        )
     if batched:
         raise errors.UnsupportedArgumentError(
             "ngrams are not supported by ArrowReaderWorker: n-grams consist of rows, use "

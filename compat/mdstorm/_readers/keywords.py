@@ -90,6 +90,9 @@ class AddedKeywords(TypedDict, total=False):
     rows: arguments.Rows
     where: arguments.Where
     row_numbers: arguments.RowNumbers
+    files: arguments.Files
+    files_below: arguments.FilesBelow
+    max_file_bytes: arguments.MaxFileBytes
 
 
 class AddedReaderKeywords(AddedKeywords, total=False):

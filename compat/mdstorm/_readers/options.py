@@ -34,7 +34,7 @@ from mdstorm.errors import (
     UnsupportedArgumentError,
 )
 from mdstorm.selectors import select_row_groups
-from mdstorm_backend.datasets import Filters, NumberedRows, choose_rows
+from mdstorm_backend.datasets import Filters, add_columns, choose_rows, file_columns
 from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import (
     Conditions,
@@ -86,7 +86,10 @@ def reader_options(
     added = arguments.added
     decoded = decoded_names(added["decode"])
     with _naming_columns_left_out(source):
-        schema = select_fields(source.schema, arguments.schema_fields, decoded)
+        contents = file_columns(source, added["files"])
+        schema = Schema((*source.schema, *contents))
+        schema = select_fields(schema, arguments.schema_fields, decoded)
+        schema = Schema((*_stored_only(schema), *contents))
     masks = tuple(added["null_masks"] or ())
     _check_read(schema, source.schema, [*(added["fill_nulls"] or ()), *masks])
     whole = source
@@ -96,9 +99,8 @@ def reader_options(
     chosen = added["rows"], added["where"]
     source = choose_rows(source, *chosen, is_shuffled=order.uses_seed)
     conditions = replace(conditions, rows=source.chosen)
-    if added["row_numbers"] is not None:
-        source = NumberedRows(source, added["row_numbers"])
-        schema = source.schema.select(source.select(schema.names))
+    source = add_columns(source, added)
+    schema = source.schema.select(source.select(schema.names))
     names = NullPolicy(schema, added["fill_nulls"], masks).columns
     sizes = added["size"], masks, added["max_image_bytes"]
     images = ImageDecoder.of(schema, decoded, *sizes) if decoded else None
@@ -124,9 +126,6 @@ def reader_options(
         conditions=conditions,
         columns=(*schema.names, *filter_columns),
         num_epochs=arguments.num_epochs,
-        transform=Executor(filters, change, names, arguments.workers if in_processes else 0)
-        if filters or change is not None or is_kept
-        else None,
         images=images,
         fill_nulls=added["fill_nulls"],
         null_masks=masks,
@@ -138,6 +137,12 @@ def reader_options(
         first=begins.following if begins else Usage,
         on_pass=begins if arguments.is_share else warn_of_whole_passes,
     )
+    if options.files is not None and change is not None:
+        change = options.files.before(change, images)
+        options = replace(options, slices=True)
+    if filters or change is not None or is_kept:
+        workers = arguments.workers if in_processes else 0
+        options = replace(options, transform=Executor(filters, change, names, workers))
     if is_kept:
         keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
         options = replace(options, keep=keep)
@@ -161,6 +166,11 @@ def _naming_columns_left_out(source: SampleSource) -> Iterator[None]:
 def _stored(source: SampleSource) -> Any:
     """Return the dataset as stored, without decoding."""
     return source.stored if isinstance(source, DecodedSource) else source
+
+
+def _stored_only(schema: Schema) -> Schema:
+    """Return the columns whose values are not the contents of files."""
+    return Schema(tuple(column for column in schema if not column.origin.path_column))
 
 
 def _check_read(schema: Schema, stored: Schema, names: Iterable[str]) -> None:
@@ -230,13 +240,13 @@ def _filtered(
             done = filters.fields <= set(stored.partition_columns)
         if not done:
             filter_columns = sorted(filters.fields - set(schema.names))
-            read = source.schema.select([*schema.names, *filter_columns])
+            read = Schema((*schema, *source.schema.select(filter_columns)))
             added = arguments.added
             masks = added["null_masks"] or ()
             nulls = NullPolicy(read, added["fill_nulls"], masks, source)
             steps.append(RowFilter(filters, nulls))
     if arguments.predicate is not None:
-        predicate = PredicateFilter(arguments.predicate, schema, batched)
+        predicate = PredicateFilter(arguments.predicate, _stored_only(schema), batched)
         conditions = replace(conditions, predicate=described_predicate(arguments.predicate))
         done = False
         if all(source.schema[name] == stored.schema[name] for name in predicate.fields):

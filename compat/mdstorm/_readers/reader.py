@@ -102,7 +102,7 @@ class Reader(Described, OwnContext):
             options.images,
             chosen=bool(arguments.schema_fields),
             spec=arguments.transform_spec,
-            row_numbers=row_numbers,
+            added=[one.column for one in options.dataset.added.values()],
         )
         self.num_epochs = arguments.num_epochs
         self.is_batched_reader = batched

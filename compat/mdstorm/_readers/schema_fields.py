@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from mdstorm._schema import UnischemaField, is_left_out
+from mdstorm._schema import UnischemaField, fields_of_columns, is_left_out
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
 from mdstorm.transform import TransformSpec
 from mdstorm.unischema import Unischema, warn_of_prefixes
 from mdstorm_backend.base import did_you_mean, warn_user
-from mdstorm_backend.format import Schema, holds_decimals
+from mdstorm_backend.format import Column, Schema, holds_decimals
 from mdstorm_backend.loaders import MASK_SUFFIX
 from mdstorm_backend.read import ImageDecoder
 
@@ -151,7 +151,7 @@ def output_schema(
     *,
     chosen: bool,
     spec: TransformSpec | None,
-    row_numbers: str | None = None,
+    added: Iterable[Column] = (),
 ) -> Unischema:
     """Return the schema of the output columns, with the name that Petastorm gives it.
 
@@ -167,8 +167,8 @@ def output_schema(
         Whether the user selected fields.
     spec : TransformSpec or None
         The transform.
-    row_numbers : str or None
-        Name of the column of row numbers.
+    added : iterable of Column
+        The columns that are not stored.
 
     Returns
     -------
@@ -176,6 +176,7 @@ def output_schema(
         Nested columns, which Petastorm never reads, have dtype object.
     """
     edited = {} if spec is None else spec._mdstorm_edited()
+    fields = {**unischema.fields, **{one.name: one for one in fields_of_columns(added)}}
 
     def field_of(name: str) -> UnischemaField:
         if name in edited:
@@ -183,11 +184,9 @@ def output_schema(
             return UnischemaField(name, dtype, shape, None, nullable)
         if images is not None and name in images.names:
             return UnischemaField(name, np.uint8, images.shape, None, False)
-        if name == row_numbers:
-            return UnischemaField(name, np.int64, (), None, False)
-        if name in unischema.fields:
-            return unischema.fields[name]
-        if name.removesuffix(MASK_SUFFIX) in unischema.fields:
+        if name in fields:
+            return fields[name]
+        if name.removesuffix(MASK_SUFFIX) in fields:
             return UnischemaField(name, np.bool_, (), None, False)
         return UnischemaField(name, np.object_, (), None, True)
 

@@ -407,7 +407,10 @@ class SparkDatasetConverter(Described):
         if self._mdstorm_storage_options is not None:
             keywords.setdefault("storage_options", self._mdstorm_storage_options)
         arguments = ReaderArguments.of(version=self._mdstorm_version, **named, **keywords)
-        inputs = replace(inputs, row_numbers=arguments.added["row_numbers"])
+        adds = dict.fromkeys(arguments.added["files"] or (), "files")
+        if (row_numbers := arguments.added["row_numbers"]) is not None:
+            adds[row_numbers] = "row_numbers"
+        inputs = replace(inputs, added=adds)
         return ReadFiles(
             self.cache_dir_url, list(self.file_urls), arguments, inputs, use=self._mdstorm_use
         )

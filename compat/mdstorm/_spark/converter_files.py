@@ -54,8 +54,9 @@ class ModelInputs:
     stack : bool or str
         Whether a sequence selects one ``(rows, columns)`` tensor instead of a dict. The name of a
         NumPy dtype also casts the values to that dtype.
-    row_numbers : str or None
-        Name of the column of row numbers, which must be listed if other columns are or `stack` is.
+    added : mapping of str to str
+        Names of the columns that arguments add, with the arguments. They must be listed if other
+        columns are or `stack` is.
 
     Raises
     ------
@@ -72,7 +73,7 @@ class ModelInputs:
     labels: ColumnNames | None = None
     sample_weights: ColumnNames | None = None
     stack: StackOption = False
-    row_numbers: str | None = None
+    added: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stack", checked_stack(self.stack))
@@ -139,7 +140,7 @@ class ModelInputs:
                     f"such columns{choose_among(unknown[0], outputs)}; nested columns are "
                     "available if schema_fields lists them"
                 )
-        self._check_row_numbers()
+        self._check_added()
         if self.features is None:
             if self and not self._others(outputs):
                 raise InvalidArgumentError(
@@ -150,18 +151,14 @@ class ModelInputs:
         others = set(self._others(outputs))
         return [name for name in outputs if name not in others]
 
-    def _check_row_numbers(self) -> None:
-        """Raise InvalidArgumentError if the model's columns leave out the row numbers."""
-        in_others = self.features is None and not self.stack
+    def _check_added(self) -> None:
+        """Raise InvalidArgumentError if the model's columns leave out columns that are added."""
         named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
-        if (
-            self
-            and self.row_numbers is not None
-            and not in_others
-            and self.row_numbers not in named
-        ):
+        left_out = [name for name in self.added if name not in named]
+        if self and left_out and (self.features is not None or self.stack):
+            name = left_out[0]
             raise InvalidArgumentError(
-                f"row_numbers={self.row_numbers!r} adds a column that batches would not have, "
+                f"{self.added[name]}={name!r} adds a column that batches would not have, "
                 "because none of features, labels and sample_weights lists it: list it in labels, "
                 "or leave all of these out to get batches as dicts"
             )
@@ -281,7 +278,7 @@ class ReadFiles:
     def options(self, dataset: SampleSource, order: Order) -> ReaderOptions:
         """Return the options for reading an opened dataset."""
         options = reader_options(self.arguments, dataset, order, begins=self.begins)
-        slices = not self.arguments.added["transform_whole_shards"]
+        slices = options.slices or not self.arguments.added["transform_whole_shards"]
         return self.inputs.narrowed(replace(options, slices=slices))
 
     def begun(self) -> ReadFiles:

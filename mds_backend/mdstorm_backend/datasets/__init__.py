@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.datasets.added_columns import (
+    AddedColumns,
+    add_columns,
+    check_file_bytes,
+    check_files,
+    check_row_numbers,
+    file_columns,
+)
 from mdstorm_backend.datasets.chosen_rows import ChosenRows, check_rows, choose_rows
 from mdstorm_backend.datasets.dataset import (
     Dataset,
@@ -10,25 +18,28 @@ from mdstorm_backend.datasets.dataset import (
 )
 from mdstorm_backend.datasets.description import describe_dataset
 from mdstorm_backend.datasets.filters import Filters, Mask, Term, check_where
-from mdstorm_backend.datasets.numbered_rows import NumberedRows, check_row_numbers
 from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
 from mdstorm_backend.datasets.whole_dataset import WholeDataset
 
 __all__ = [
+    "AddedColumns",
     "ChosenRows",
     "Dataset",
     "Filters",
     "Mask",
-    "NumberedRows",
     "SampleDataset",
     "Term",
     "WholeDataset",
+    "add_columns",
+    "check_file_bytes",
+    "check_files",
     "check_row_numbers",
     "check_rows",
     "check_where",
     "choose_rows",
     "describe_dataset",
     "describe_place",
+    "file_columns",
     "fingerprint_of",
     "open_dataset",
 ]

@@ -24,8 +24,8 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import RowsOnDemand
 from mdstorm_backend.read import SampleSource
+from mdstorm_backend.read.added_columns import Numbers
 from mdstorm_backend.read.block import Located, Opened
-from mdstorm_backend.read.row_numbers import Numbers
 
 
 def choose_rows(dataset: SampleSource, rows: Any, where: Any, *, is_shuffled: bool) -> SampleSource:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,9 @@ from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_fi
 from mdstorm_backend.cache.dataset_files import DirectFiles
 from mdstorm_backend.cache.shard_cache import source_of
 from mdstorm_backend.catalogs import check_no_table_name
+from mdstorm_backend.datasets.added_columns import FilesBelow, with_files
 from mdstorm_backend.datasets.description import describe_dataset
-from mdstorm_backend.datasets.sample_dataset import fingerprint_of
+from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
 from mdstorm_backend.datasets.whole_dataset import WholeDataset
 from mdstorm_backend.display import Description, human_bytes, shown_url
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, MDStormError
@@ -28,7 +29,7 @@ from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.stored_schema import restored, schema_of
 from mdstorm_backend.read import OpenShards
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.storage import Arrival, Buffer, Location
+from mdstorm_backend.storage import MAX_FILE_BYTES, Arrival, Buffer, Location
 
 #: Number of mapped shards to keep open if the cache is limited, since removing an open file does
 #: not free any space.
@@ -46,13 +47,40 @@ _SMALL_SHARD = 64 << 10
 _Parsed = TypeVar("_Parsed")
 
 
+@overload
 def open_dataset(
     url: str,
     *,
     storage_options: dict[str, Any] | None = None,
     cache: CacheOptions | None = None,
     allow_unsafe_types: bool = False,
-) -> Dataset:
+    files: None = None,
+) -> Dataset: ...
+
+
+@overload
+def open_dataset(
+    url: str,
+    *,
+    storage_options: dict[str, Any] | None = None,
+    cache: CacheOptions | None = None,
+    allow_unsafe_types: bool = False,
+    files: Mapping[str, str],
+    files_below: FilesBelow | None = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
+) -> SampleDataset: ...
+
+
+def open_dataset(
+    url: str,
+    *,
+    storage_options: dict[str, Any] | None = None,
+    cache: CacheOptions | None = None,
+    allow_unsafe_types: bool = False,
+    files: Mapping[str, str] | None = None,
+    files_below: FilesBelow | None = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
+) -> SampleDataset:
     """Open an MDS dataset for reading.
 
     Parameters
@@ -67,6 +95,8 @@ def open_dataset(
     allow_unsafe_types : bool
         Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on
         this machine.
+    files, files_below, max_file_bytes
+        Columns to add that have the content of files: see `StreamingDataset`.
 
     Raises
     ------
@@ -89,7 +119,7 @@ def open_dataset(
     check_no_table_name(url)
     location = Location.of(url, storage_options)
     data, written = read_index(location, cache)
-    return Dataset(
+    dataset = Dataset(
         location,
         Index.from_bytes(data, url=location.file_url(INDEX_NAME)),
         fingerprint=fingerprint_of(data),
@@ -97,6 +127,7 @@ def open_dataset(
         allow_unsafe_types=allow_unsafe_types,
         written=written,
     )
+    return dataset if files is None else with_files(dataset, files, files_below, max_file_bytes)
 
 
 @dataclass(eq=False, repr=False)
@@ -149,7 +180,7 @@ class Dataset(WholeDataset):
 
     def __post_init__(self) -> None:
         index = self.index
-        self.url = self.location.url
+        self.url, self.root = self.location.url, self.location
         self.shard_sizes = tuple(shard.samples for shard in index.shards)
         self.shard_bytes = tuple(shard.raw_data.bytes for shard in index.shards)
         self.fingerprint = self.fingerprint or fingerprint_of(index.to_bytes())

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
@@ -31,6 +32,7 @@ from mdstorm_backend.order import (
 )
 from mdstorm_backend.order.chunk import in_ranges
 from mdstorm_backend.read import (
+    FileReader,
     OpenShards,
     SampleSource,
     Shard,
@@ -41,10 +43,11 @@ from mdstorm_backend.read import (
     checked_stack,
     output_name,
 )
+from mdstorm_backend.read.added_columns import AddedColumn, Numbers
 from mdstorm_backend.read.batch_formats import formatter, to_table
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.reader import Reader
-from mdstorm_backend.read.row_numbers import Numbers, RowNumbers
+from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,8 +92,12 @@ class SampleDataset(Described, ABC):
         Identifies the rows, if only some rows of `all_rows` were chosen.
     where : str
         The conditions that chose them, to be shown; empty if there were none.
-    row_numbers : RowNumbers or None
-        Computes the column of row numbers, if there is one.
+    root : Location or None
+        The directory of the dataset; None if there are several.
+    added : mapping of str to AddedColumn
+        Make the columns that are not stored.
+    file_reader : FileReader or None
+        Reads the files whose contents are in such columns.
     """
 
     url: str
@@ -101,7 +108,9 @@ class SampleDataset(Described, ABC):
     bytes_ahead: int = 0
     chosen: str | None = None
     where: str = ""
-    row_numbers: RowNumbers | None = None
+    root: Location | None = None
+    added: Mapping[str, AddedColumn] = MappingProxyType({})
+    file_reader: FileReader | None = None
     _open_shards: OpenShards[Any]
 
     @property
@@ -404,6 +413,7 @@ class SampleDataset(Described, ABC):
             columns=names,
             exact_nulls=format == "arrow",
             outputs=outputs,
+            files=self.file_reader,
         )
         order = order.settled(follows_world=False)
         if order.follows_world:

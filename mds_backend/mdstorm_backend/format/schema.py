@@ -47,6 +47,8 @@ class Origin:
         returned according to the nulls in it.
     is_partition : bool
         Whether values are in directory names or in a table's log.
+    path_column : str
+        If values are the contents of files, the column that has their paths; otherwise empty.
     """
 
     url: str = ""
@@ -54,6 +56,7 @@ class Origin:
     lengths: Literal["stated", "unknown", "differ"] = "stated"
     counts_nulls: bool = True
     is_partition: bool = False
+    path_column: str = ""
 
 
 @dataclass(frozen=True)

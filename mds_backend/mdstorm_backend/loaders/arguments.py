@@ -14,8 +14,15 @@ import numpy.typing as npt
 
 from mdstorm_backend import base, read
 from mdstorm_backend.base.arguments import Argument
-from mdstorm_backend.datasets import check_row_numbers, check_rows, check_where
+from mdstorm_backend.datasets import (
+    check_file_bytes,
+    check_files,
+    check_row_numbers,
+    check_rows,
+    check_where,
+)
 from mdstorm_backend.format import MAX_IMAGE_BYTES
+from mdstorm_backend.storage import MAX_FILE_BYTES
 
 FillNulls: TypeAlias = Annotated[
     Mapping[str, Any] | None,
@@ -129,5 +136,37 @@ RowNumbers: TypeAlias = Annotated[
         for one version of a table.
         """,
         check_row_numbers,
+    ),
+]
+Files: TypeAlias = Annotated[
+    Mapping[str, str] | None,
+    Argument(
+        None,
+        """mapping of str to str, optional
+        Columns to add, each with the content of the files whose paths or URLs a column of strings
+        names, as bytes: ``{"image": "path"}``. Files are read ahead of use. Relative paths begin at
+        the dataset's directory. Nulls stay null. Filters and predicates get only the paths.
+        """,
+        check_files,
+    ),
+]
+FilesBelow: TypeAlias = Annotated[
+    Sequence[str] | Mapping[str, Mapping[str, Any]] | None,
+    Argument(
+        None,
+        """list of str or mapping of str to dict, optional
+        Directories outside of the dataset's own from which `files` may be read, as URLs or paths,
+        such as ``["/Volumes/main/images/"]``; a mapping also has the storage options of each.
+        """,
+    ),
+]
+MaxFileBytes: TypeAlias = Annotated[
+    int,
+    Argument(
+        MAX_FILE_BYTES,
+        """int, optional
+        Maximum size of one of the `files` in bytes, 256 MiB by default.
+        """,
+        check_file_bytes,
     ),
 ]

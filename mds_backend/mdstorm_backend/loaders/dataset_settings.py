@@ -103,6 +103,12 @@ class DatasetSettings(SimpleNamespace):
         return order.settled(follows_world=order.world_size == 1)
 
     @property
+    def stored_columns(self) -> list[str] | None:
+        """The columns to read, without those that arguments add; None for all."""
+        added = {*(self.files or ()), self.row_numbers}
+        return self.columns and [name for name in self.columns if name not in added]
+
+    @property
     def least_ahead(self) -> int:
         """Minimum number of samples whose shards are opened ahead of use."""
         if self.predownload is not None:

@@ -108,6 +108,11 @@ class NullPolicy:
             return column
         return replace(column, null_count=0, element_null_count=0)
 
+    def content_of_nulls(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return what replaces nulls in those of the binary columns that are filled or masked."""
+        treated = [name for name in names if name in self.fill or name in self.masks]
+        return {name: self.fill.get(name, b"") for name in treated}
+
     def _is_treated(self, column: Column) -> bool:
         return column.name in self.fill or column.name in self.masks
 
@@ -123,6 +128,8 @@ class NullPolicy:
         return result
 
     def _treat(self, values: Values, column: Column) -> Values:
+        if column.origin.path_column:
+            return values  # still paths; a `FileReader` fills the contents
         # Nulls inside arrays of strings and binaries are not counted.
         may_have_nulls = column.may_have_nulls or _holds_texts(column)
         if isinstance(values, np.ndarray):

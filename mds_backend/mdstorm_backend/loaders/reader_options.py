@@ -27,6 +27,7 @@ from mdstorm_backend.order import (
 )
 from mdstorm_backend.order.plan import Cut
 from mdstorm_backend.read import (
+    FileReader,
     ImageDecoder,
     OnCorrupt,
     Output,
@@ -241,14 +242,22 @@ class ReaderOptions:
 
     @property
     def stored_columns(self) -> tuple[str, ...]:
-        """Names of the columns that are read, without row numbers."""
-        names, numbers = self.schema.names, self.dataset.row_numbers
-        return names if numbers is None else names[:-1]
+        """Names of the columns that are read, without those that are not stored."""
+        return tuple(name for name in self.schema.names if name not in self.dataset.added)
 
     @cached_property
     def nulls(self) -> NullPolicy:
         """How nulls are filled and masked."""
         return NullPolicy(self.schema, self.fill_nulls, self.null_masks, self.dataset)
+
+    @cached_property
+    def files(self) -> FileReader | None:
+        """Reads the files whose contents are in columns."""
+        found = self.dataset.file_reader
+        if found is None:
+            return None
+        fill = self.nulls.content_of_nulls(found.columns)
+        return replace(found, fill=fill, skips=self.on_corrupt == "skip")
 
     @property
     def output_columns(self) -> tuple[str, ...]:
@@ -303,6 +312,7 @@ class ReaderOptions:
             prepare=None if nulls_stay or is_handled else self.nulls,
             exact_nulls=is_handled or not nulls_stay,
             images=self.images,
+            files=self.files,
             outputs=self.outputs,
             on_corrupt=self.on_corrupt,
             workers=self.workers,
@@ -333,8 +343,8 @@ class ReaderOptions:
 
     @cached_property
     def has_images(self) -> bool:
-        """Whether images are read, which take far more memory decoded than in their shards."""
-        if self.images is not None:
+        """Whether images or files are read, which take far more memory than in their shards."""
+        if self.images is not None or self.files is not None:
             return True
         chosen = self.dataset.schema.names if self.columns is None else self.columns
         columns = (self.dataset.schema.get(name) for name in chosen)

@@ -103,6 +103,7 @@ class ParquetDataset(WholeDataset):
     starts: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
+        self.root = self.table_location or self.location
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
         self.shard_bytes = tuple(group.nbytes for group in self.row_groups)
         self._open_file = _file_opener(self)

@@ -17,6 +17,7 @@ from mdstorm_backend.read.decoded_images import (
     check_decode,
     decoded_names,
 )
+from mdstorm_backend.read.file_reader import FileReader
 from mdstorm_backend.read.late import decode_late, map_in_threads, objects
 from mdstorm_backend.read.reader import check_num_epochs
 from mdstorm_backend.read.sample_source import SampleSource
@@ -34,6 +35,7 @@ __all__ = [
     "ON_CORRUPT",
     "Block",
     "Decode",
+    "FileReader",
     "ImageDecoder",
     "OnCorrupt",
     "OpenShards",

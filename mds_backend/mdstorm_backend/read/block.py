@@ -60,12 +60,16 @@ class Block:
         The samples of all batches, until they are read.
     batch : Batch
         The rows of all batches, once they are read.
+    content_of : callable, optional
+        Returns the content of a file that the rows name, once files are requested: see
+        `FileReader`.
     """
 
     sizes: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     parts: list[Located] = field(default_factory=list)
     batch: Batch = field(default_factory=dict)
+    content_of: Callable[[str], bytes] | None = None
 
     def numbers(self) -> list[int]:
         """Return the sample numbers in the dataset; empty once the block has been read."""

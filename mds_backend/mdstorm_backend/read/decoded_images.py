@@ -159,6 +159,11 @@ class ImageDecoder:
         sized = self.size and array_encoding(np.dtype(np.uint8), (*self.size, 3))
         return [replace(c, encoding=sized or "png", spark_type=None) for c in self.stored]
 
+    def of_stored(self) -> ImageDecoder | None:
+        """Return a decoder for the columns that are not in files; None if there are none."""
+        stored = tuple(column for column in self.stored if not column.origin.path_column)
+        return replace(self, stored=stored) if stored else None
+
     def check_nulls(self, columns: Iterable[Column]) -> None:
         """Raise NullValueError if one of `columns` is to be decoded but holds nulls."""
         for column in columns:
@@ -232,6 +237,7 @@ class _EncodedImages:
         self, column: Column, batch: Batch, size: tuple[int, int] | None, masked: bool, most: int
     ) -> None:
         self._column, self._size, self._most = column, size, most
+        self._paths = batch.get(column.origin.path_column)
         values = as_arrow(batch[column.name])
         if pa.types.is_struct(values.type):
             values = values.flatten()[values.type.get_field_index(_FILE)]
@@ -314,14 +320,32 @@ class _EncodedImages:
 
     def _place(self, row: int) -> str:
         """Return the description of a row for error messages."""
-        rows, numbers = len(self._files), self._read_numbers()
-        # If a filter has dropped rows, there are more sample numbers than rows, and they do not
-        # match.
-        is_known = len(numbers) == rows
-        where = (
-            f"sample {numbers[row]} of" if is_known else f"row {row} among {rows} rows read from"
-        )
-        return f"column {self._column.name!r} of {where} {self._column.origin.url}"
+        name, url = self._column.name, self._column.origin.url
+        path = "" if self._paths is None else f", the file {self._paths[row]},"
+        return described_row(name, row, len(self._files), url, self._read_numbers()) + path
+
+
+def described_row(
+    name: str, row: int, rows: int, url: str, numbers: Sequence[int] | None = None
+) -> str:
+    """Return the description of a row for error messages.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    row, rows : int
+        The row among those that were read together, and their number.
+    url : str
+        URL of the dataset.
+    numbers : sequence of int, optional
+        The numbers of these samples; by default those of `reading_samples`.
+    """
+    numbers = _numbers.get()() if numbers is None else numbers
+    # If a filter has dropped rows, there are more sample numbers than rows, and they do not match.
+    is_known = len(numbers) == rows
+    where = f"sample {numbers[row]} of" if is_known else f"row {row} among {rows} rows read from"
+    return f"column {name!r} of {where} {url}"
 
 
 def _instead(name: str) -> str:

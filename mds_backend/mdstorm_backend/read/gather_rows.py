@@ -25,11 +25,12 @@ import numpy.typing as npt
 from mdstorm_backend.base.allocator import keep_freed_memory
 from mdstorm_backend.format import Batch, Schema, Values, num_rows, take_values
 from mdstorm_backend.format.values.batch import concat_stored, concat_values, copy_values
+from mdstorm_backend.read.added_columns import AddedColumn
 from mdstorm_backend.read.block import Located, Selection
 from mdstorm_backend.read.logical import no_values, view_dtype
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.record_gather import CHUNK_BYTES, RecordGatherer
-from mdstorm_backend.read.row_numbers import RowNumbers
+from mdstorm_backend.read.sample_source import SampleSource
 from mdstorm_backend.read.shard import MemoryShard, Shard
 from mdstorm_backend.read.stacking import Output
 
@@ -54,14 +55,34 @@ class Gatherer:
         Return nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
         The entries that `arranged` makes from the batch: matrices may replace their columns.
-    row_numbers : RowNumbers, optional
-        Makes the last column, which is not in `schema`.
+    added : sequence of AddedColumn
+        Make the last columns, which are not in `schema`.
+    hidden : sequence of str
+        Columns that are read only to make others.
     """
 
     schema: Schema
     exact_nulls: bool = False
     outputs: Sequence[Output] = ()
-    row_numbers: RowNumbers | None = None
+    added: Sequence[AddedColumn] = ()
+    hidden: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls,
+        dataset: SampleSource,
+        columns: Sequence[str] | None,
+        *,
+        exact_nulls: bool,
+        outputs: Sequence[Output] = (),
+    ) -> Gatherer:
+        """Return the gatherer of a dataset's columns, all of them for None."""
+        names, added = dataset.select(columns), [*dataset.added.values()]
+        stored = [name for name in names if name not in dataset.added]
+        needed = [name for one in added for name in one.needs]
+        schema = dataset.schema.select(dict.fromkeys([*stored, *needed]))
+        hidden = [name for name in schema.names if name not in stored]
+        return cls(schema, exact_nulls, outputs, added, hidden)
 
     def __post_init__(self) -> None:
         keep_freed_memory()
@@ -85,8 +106,11 @@ class Gatherer:
             Freshly allocated; NumPy columns are writable.
         """
         batch = self._gathered(parts)
-        if self.row_numbers is not None:
-            batch[self.row_numbers.name] = self.row_numbers(parts)
+        if self.added:
+            for one in self.added:
+                batch[one.column.name] = one(parts, batch)
+            for name in self.hidden:
+                del batch[name]
         return batch
 
     def _gathered(self, parts: Sequence[Located]) -> Batch:

@@ -21,6 +21,8 @@ from mdstorm_backend.order.chunk import RowsOnDemand
 from mdstorm_backend.read.block import Block, Located, Opened, Transform, check_kept
 from mdstorm_backend.read.damage import Damage, OnCorrupt, leave_out_rows
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
+from mdstorm_backend.read.file_reader import FILES_AHEAD, FileReader
+from mdstorm_backend.read.file_reader import THREADS as FILE_THREADS
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.late import default_workers
 from mdstorm_backend.read.refill import Keep, Refill, joined
@@ -61,6 +63,9 @@ class Reader:
     images : ImageDecoder, optional
         Decodes images, after the transform and the shuffling; those that the transform changes are
         decoded by the transform itself.
+    files : FileReader, optional
+        Reads files, after the filters and the shuffling; the transform itself reads those that it
+        changes, unless they have been read.
     outputs : sequence of Output, optional
         The entries of a batch, by default all columns.
     workers : int
@@ -86,6 +91,7 @@ class Reader:
     prepare: Callable[[Batch], Batch] | None = None
     exact_nulls: bool = False
     images: ImageDecoder | None = None
+    files: FileReader | None = None
     outputs: Sequence[Output] = ()
     workers: int = 2
     prefetch: int = 4
@@ -98,31 +104,36 @@ class Reader:
     def __post_init__(self) -> None:
         check_batch_size(self.batch_size)
 
-    @cached_property
+    @property
     def schema(self) -> Schema:
-        """The columns to read, as stored; without row numbers."""
-        names, numbers = self.dataset.select(self.columns), self.dataset.row_numbers
-        return self.dataset.schema.select(names if numbers is None else names[:-1])
+        """The stored columns to read."""
+        return self._gather.schema
 
     @cached_property
     def _gather(self) -> Gatherer:
         # The user's functions receive columns rather than matrices.
         has_functions = self.prepare or self.transform or self.images
         outputs = () if has_functions else self.outputs
-        nulls, numbers = self.exact_nulls, self.dataset.row_numbers
-        return Gatherer(self.schema, exact_nulls=nulls, outputs=outputs, row_numbers=numbers)
+        return Gatherer.of(
+            self.dataset, self.columns, exact_nulls=self.exact_nulls, outputs=outputs
+        )
 
     @cached_property
     def _damage(self) -> Damage:
         return Damage(self.dataset, self.schema.names, self._try)
 
     def _try(self, parts: Sequence[Located]) -> None:
-        """Read samples and decode their images, only to check whether that fails."""
+        """Read samples and decode their stored images, only to check whether that fails."""
         batch = self._gather(parts)
-        if self.images is not None:
+        if self._stored_images is not None:
             with reading_samples(Block(parts=list(parts)).numbers):
-                for _, error in self.images.damaged(batch):
+                for _, error in self._stored_images.damaged(batch):
                     raise error
+
+    @cached_property
+    def _stored_images(self) -> ImageDecoder | None:
+        """Decodes the images that are not in files, which have not been read by then."""
+        return self.images and self.images.of_stored()
 
     @cached_property
     def _images_left(self) -> ImageDecoder | None:
@@ -159,7 +170,11 @@ class Reader:
         with self._openers() as openers, WorkAhead(threads, self.recorder) as readers:
             fill = partial(self._fill, share_of=readers.share_of)
             opened = self._opened(blocks, openers)
-            yield from readers.map(fill, opened, depth, first_here=self._only_copies)
+            if self.files is not None:
+                complete = partial(self._completed, share_of=readers.share_of)
+                yield from self._with_files(self.files, opened, self._read, complete, readers)
+            else:
+                yield from readers.map(fill, opened, depth, first_here=self._only_copies)
 
     def planned(self, samples: Samples) -> Iterator[Block]:
         """Yield blocks of the same batches as `blocks`, but unread, with only their sample numbers.
@@ -201,9 +216,36 @@ class Reader:
                 )
 
             # The transform has already been called, so it does not limit the size of a block.
-            most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
-            cut = refill.blocks(transformed, part, most)
-            yield from readers.map(self._joined, cut, self.prefetch)
+            cut = refill.blocks(transformed, part, self._most_batches)
+            left = self.files and self.files.after(self.transform)
+            if left:
+                yield from self._with_files(
+                    left, cut, self._joined, self._finished_soundly, readers
+                )
+            else:
+                yield from readers.map(self._joined_and_finished, cut, self.prefetch)
+
+    def _with_files(
+        self,
+        files: FileReader,
+        blocks: Iterable[Block],
+        read: Callable[[Block], Block],
+        finish: Callable[[Block], Block],
+        readers: WorkAhead,
+    ) -> Iterator[Block]:
+        """Apply `read` to blocks, read the files that they name, and apply `finish`."""
+
+        def complete(block: Block) -> Block:
+            with reading_samples(block.numbers):
+                files.complete(block)
+            return finish(block)
+
+        ahead = FILES_AHEAD if self.workers else 0
+        with WorkAhead(
+            FILE_THREADS if ahead else 0, self.recorder, name="mdstorm-files"
+        ) as threads:
+            paths = readers.map(read, blocks, self.prefetch)
+            yield from readers.map(complete, files.ahead(paths, threads, ahead), self.prefetch)
 
     def _transformed(self, block: Block, keep: Keep | None) -> MemoryShard:
         """Read and transform one slice of a shard, unless a cache has the result."""
@@ -213,7 +255,7 @@ class Reader:
         def make() -> Batch:
             if not part.shards:
                 part.shards = [self.dataset.shard(number) for number in part.shard_numbers]
-            read, leave_out = self._gathered_and_transformed, self._damage.leave_out
+            read, leave_out = self._gathered_and_changed, self._damage.leave_out
             return self._without_damage(block, read, leave_out).batch
 
         name = f"{part.numbered.start}+{len(part)}"
@@ -224,13 +266,16 @@ class Reader:
         assert self.transform is not None
         with work(Cause.DECODING):
             block.batch = joined(block, self.transform.columns)
-        # It is unknown which samples the transformed rows came from.
-        finish = partial(self._finished, numbers=tuple)
-        return self._without_damage(block, finish, self._leave_out_images)
+        block.parts = []  # it is unknown which samples the transformed rows came from
+        return block
 
-    def _leave_out_images(self, block: Block) -> None:
-        assert self._images_left is not None
-        leave_out_rows(block, dict(self._images_left.damaged(block.batch)))
+    def _joined_and_finished(self, block: Block) -> Block:
+        return self._finished_soundly(self._joined(block))
+
+    def _finished_soundly(self, block: Block, share_of: Callable[[int], int] = int) -> Block:
+        """Decode images and make matrices; leave out damaged images with ``"skip"``."""
+        finish = partial(self._finished, numbers=block.numbers, share_of=share_of)
+        return self._without_damage(block, finish, partial(_leave_out_images, self._images_left))
 
     @property
     def _first_batches(self) -> int:
@@ -238,12 +283,19 @@ class Reader:
         is_soon_ready = self._reads_here and len(self.dataset.shard_sizes) <= _SHARDS_AT_ONCE
         return -(-len(self.dataset) // self.batch_size) if is_soon_ready and not self.sends else 1
 
+    @property
+    def _most_batches(self) -> int:
+        """Maximum number of batches in a block; 1 with files, whose sizes are not known before."""
+        if self.files is not None:
+            return 1
+        return batches_per_block(self.dataset, self.block_rows, self.batch_size)
+
     def _cut(self, samples: Samples, first: int = 1) -> Iterator[Block]:
         """Cut the samples into blocks of `first` batches, then twice as many, up to a limit.
 
         This makes the first block ready soon.
         """
-        most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
+        most = self._most_batches
         dataset, batches, is_first = self.dataset, first, True
         left: Chunk = range(0)
         kept: Opened | None = None
@@ -265,6 +317,15 @@ class Reader:
             yield Block(sizes, offsets, list(located(sum(sizes))))
             batches, is_first = 2 * batches, False
 
+    def _read(self, block: Block) -> Block:
+        return self._without_damage(block, self._gathered, self._damage.leave_out)
+
+    def _completed(self, block: Block, share_of: Callable[[int], int]) -> Block:
+        """Transform and finish a block whose files have been read."""
+        self._without_damage(block, self._changed, partial(_leave_out_images, self.images))
+        block.sizes = [num_rows(block.batch)]  # of the only batch
+        return self._finished_soundly(block, share_of)
+
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
         read = partial(self._filled, share_of=share_of)
         return self._without_damage(block, read, self._damage.leave_out)
@@ -283,23 +344,29 @@ class Reader:
         return read(block)
 
     def _filled(self, block: Block, share_of: Callable[[int], int]) -> Block:
-        self._gathered_and_transformed(block)
+        self._gathered_and_changed(block)
         if self.transform is not None and len(block.sizes) == 1:
             block.sizes = [num_rows(block.batch)]
         return self._finished(block, block.numbers, share_of)
 
     # The stages, each of which changes a block's batch
 
-    def _gathered_and_transformed(self, block: Block) -> Block:
+    def _gathered_and_changed(self, block: Block) -> Block:
+        return self._changed(self._gathered(block))
+
+    def _gathered(self, block: Block) -> Block:
         with work(Cause.DECODING):
             block.batch = self._gather(block.parts)
             if self.prepare is not None:
                 block.batch = self.prepare(block.batch)
+        return block
+
+    def _changed(self, block: Block) -> Block:
         if self.transform is not None:
             given = num_rows(block.batch)
             with reading_samples(block.numbers), work(Cause.TRANSFORMS):
                 block.batch = self.transform(block.batch)
-            if self._keeps_rows:
+            if self._keeps_rows and not (self.files and self.files.skips):
                 check_kept(given, num_rows(block.batch))
         return block
 
@@ -416,6 +483,12 @@ def open_ahead(
             yield first
     while waiting:  # blocks are released as they are used
         yield waiting.popleft()[1]
+
+
+def _leave_out_images(images: ImageDecoder | None, block: Block) -> None:
+    """Remove the rows whose images are damaged from a block that has been read."""
+    if images is not None:
+        leave_out_rows(block, dict(images.damaged(block.batch)))
 
 
 def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:

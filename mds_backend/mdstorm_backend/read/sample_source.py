@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.format import Schema
 from mdstorm_backend.order import Chunk
+from mdstorm_backend.read.added_columns import AddedColumn, Numbers
 from mdstorm_backend.read.block import Located, Opened
-from mdstorm_backend.read.row_numbers import Numbers, RowNumbers
 from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.storage import Location
+
+if TYPE_CHECKING:
+    from mdstorm_backend.read.file_reader import FileReader
 
 
 class SampleSource(Protocol):
@@ -89,8 +93,16 @@ class SampleSource(Protocol):
         """Number of each shard's first row in the whole dataset, before shards were left out."""
 
     @property
-    def row_numbers(self) -> RowNumbers | None:
-        """Computes the last column, if that has the rows' numbers and is not stored."""
+    def added(self) -> Mapping[str, AddedColumn]:
+        """Make the columns that are not stored, by name."""
+
+    @property
+    def file_reader(self) -> FileReader | None:
+        """Reads the files whose contents are in added columns."""
+
+    @property
+    def root(self) -> Location | None:
+        """The directory of the dataset; None if there are several."""
 
     @property
     def where(self) -> str:

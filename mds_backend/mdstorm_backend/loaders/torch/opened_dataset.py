@@ -16,7 +16,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.worker_processes import end_with_parent
 from mdstorm_backend.datasets import (
     Dataset,
-    NumberedRows,
+    add_columns,
     choose_rows,
     describe_place,
     open_streams,
@@ -100,10 +100,10 @@ class OpenedDataset:
         settings = self.settings
         defaults = settings.stream_defaults
         parts = [open_streams.open_stream(stream, defaults) for stream in settings.streams]
-        open_streams.check_columns(parts, settings.columns)
+        open_streams.check_columns(parts, settings.stored_columns)
         if not settings.allow_unsafe_types:
             for part in parts:
-                open_streams.refuse_unsafe_types(part, settings.columns)
+                open_streams.refuse_unsafe_types(part, settings.stored_columns)
         return parts
 
     @cached_property
@@ -123,8 +123,7 @@ class OpenedDataset:
         settings = self.settings
         chosen, is_shuffled = (settings.rows, settings.where), self.order.uses_seed
         dataset = choose_rows(self.dataset, *chosen, is_shuffled=is_shuffled)
-        if settings.row_numbers is not None:
-            dataset = NumberedRows(dataset, settings.row_numbers)
+        dataset = add_columns(dataset, vars(settings))
         is_chosen = dataset.chosen is not None
         self.order = self.order.over(self._stream_shapes(dataset), chosen=is_chosen)
         # Chosen rows are a single stream.
@@ -141,6 +140,9 @@ class OpenedDataset:
             )
             transform = options.transform and images.before(options.transform)
             options = replace(options, images=images, transform=transform)
+        if options.files is not None and options.transform is not None:
+            transform = options.files.before(options.transform, options.images)
+            options = replace(options, transform=transform, slices=True)
         transform = settings.transform
         name = None if transform is None else type(transform).__qualname__
         recorded = self.order.recorded({"transform": name})

@@ -67,6 +67,9 @@ class SampleMaker:
         batch = self._gather([located])
         if not self._options.nulls.is_trivial:
             batch = self._options.nulls(batch)
+        if self._options.files is not None:
+            with decoded_images.reading_samples(lambda: [number]):
+                batch = replace(self._options.files, skips=False)(batch)
         if self._options.images is not None:
             with decoded_images.reading_samples(lambda: [number]):
                 batch = self._options.images(batch)
@@ -86,8 +89,8 @@ class SampleMaker:
 
     @cached_property
     def _gather(self) -> gather_rows.Gatherer:
-        options = self._options
-        return gather_rows.Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
+        options, nulls_stay = self._options, not self._options.nulls.is_trivial
+        return gather_rows.Gatherer.of(options.dataset, options.columns, exact_nulls=nulls_stay)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SampleMaker, (self._options,)  # cached properties hold locks

@@ -36,6 +36,7 @@ from mdstorm_backend.loaders.torch.samples import of_batch
 from mdstorm_backend.order import DEFAULT_SEED, Order
 from mdstorm_backend.read import Block, Transform, check_num_epochs
 from mdstorm_backend.read.reader import check_batch_size
+from mdstorm_backend.storage import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -154,6 +155,15 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         Name of a column to add, int64, with the number of each row in the dataset, from 0 in stored
         order over all streams. `rows` takes these numbers, and ``trace`` returns them. They hold
         for one version of a table.
+    files : mapping of str to str, optional
+        Columns to add, each with the content of the files whose paths or URLs a column of strings
+        names, as bytes: ``{"image": "path"}``. Files are read ahead of use. Relative paths begin at
+        the dataset's directory. Nulls stay null. Filters and predicates get only the paths.
+    files_below : list of str or mapping of str to dict, optional
+        Directories outside of the dataset's own from which `files` may be read, as URLs or paths,
+        such as ``["/Volumes/main/images/"]``; a mapping also has the storage options of each.
+    max_file_bytes : int, optional
+        Maximum size of one of the `files` in bytes, 256 MiB by default.
 
     Attributes
     ----------
@@ -229,6 +239,9 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         rows: arguments.Rows = None,
         where: arguments.Where = None,
         row_numbers: arguments.RowNumbers = None,
+        files: arguments.Files = None,
+        files_below: arguments.FilesBelow = None,
+        max_file_bytes: arguments.MaxFileBytes = MAX_FILE_BYTES,
     ) -> None:
         super().__init__()
         found = dict(locals())

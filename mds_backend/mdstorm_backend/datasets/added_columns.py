@@ -1,0 +1,222 @@
+"""`AddedColumns`: a dataset with columns that are not stored: row numbers, contents of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm_backend.base import check_integer, choose_among
+from mdstorm_backend.datasets.dataset_view import DatasetView
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.format import Batch, Column, Schema
+from mdstorm_backend.order import Chunk
+from mdstorm_backend.read import FileReader, SampleSource, column_to_numpy
+from mdstorm_backend.read.added_columns import AddedColumn, NamedContent, Numbers, RowNumbers
+from mdstorm_backend.read.block import Located, Opened
+from mdstorm_backend.read.decoded_images import reading_samples
+from mdstorm_backend.storage import NamedFiles
+
+#: Directories from which files may be read, or the storage options of each.
+FilesBelow: TypeAlias = Sequence[str] | Mapping[str, Mapping[str, Any]]
+
+#: Assumed size of a file, which decides how many rows are read at a time for a transform.
+_FILE_BYTES = 64 << 10
+#: Rows that are read at a time for a table, since the content of files may be large.
+_ROWS_AT_ONCE = 256
+
+
+def check_row_numbers(name: str, column: object) -> None:
+    """Raise ArgumentTypeError unless `column` is None or can be the name of a column."""
+    if column is not None and not (isinstance(column, str) and column):
+        raise ArgumentTypeError(
+            f"{name} must be the name of the column to add, found {column!r}: for example "
+            f'{name}="row"'
+        )
+
+
+def check_files(name: str, columns: object) -> None:
+    """Raise ArgumentTypeError unless `columns` is None or maps names of columns to others."""
+    is_mapping = columns is None or isinstance(columns, Mapping)
+    texts = [*columns, *columns.values()] if isinstance(columns, Mapping) else []
+    if not is_mapping or not all(isinstance(text, str) and text for text in texts):
+        raise ArgumentTypeError(
+            f"{name} must map the name of each column to add to a column of paths, found "
+            f'{columns!r}: for example {name}={{"image": "path"}}'
+        )
+
+
+def check_file_bytes(name: str, limit: object) -> None:
+    """Raise InvalidArgumentError unless `limit` is a positive number of bytes."""
+    check_integer(name, limit, lowest=1)
+
+
+def add_columns(source: SampleSource, arguments: Mapping[str, Any]) -> SampleSource:
+    """Return a dataset with the columns that arguments add; `source` itself if they add none.
+
+    Parameters
+    ----------
+    source : SampleSource
+        The dataset.
+    arguments : mapping
+        Has `files`, `files_below`, `max_file_bytes` and `row_numbers`, as they were checked.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the dataset has a column of the same name, or no column of paths.
+    """
+    if arguments["files"]:
+        below, limit = arguments["files_below"], arguments["max_file_bytes"]
+        source = with_files(source, arguments["files"], below, limit)
+    if (name := arguments["row_numbers"]) is not None:
+        column = Column(name, "int64", spark_type="long", nullable=False)
+        numbers = RowNumbers(column, source.all_rows.stored_numbers)
+        source = AddedColumns(source, [numbers], "row_numbers")
+    return source
+
+
+def with_files(
+    source: SampleSource, files: Mapping[str, str], below: FilesBelow | None, max_file_bytes: int
+) -> AddedColumns:
+    """Return a dataset with columns of the contents of files.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an argument has the wrong type.
+    InvalidArgumentError
+        If the dataset has a column of the same name, or no column of paths, or the limit is not
+        positive.
+    """
+    check_files("files", files)
+    check_file_bytes("max_file_bytes", max_file_bytes)
+    columns = file_columns(source, files)
+    added = [NamedContent(column, files[column.name]) for column in columns]
+    named = NamedFiles(source.root, below or (), max_bytes=max_file_bytes)
+    return AddedColumns(source, added, "files", FileReader(dict(files), named, source.url))
+
+
+def file_columns(source: SampleSource, files: Mapping[str, str] | None) -> list[Column]:
+    """Return the columns of contents that ``files=`` adds to a dataset.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a column of paths does not exist, or holds other values than strings.
+    """
+    found = []
+    for name, path in (files or {}).items():
+        column = source.schema.get(path)
+        if column is None or not pa.types.is_string(column.arrow_type):
+            what = "does not exist" if column is None else f"is of type {column.shown_type}"
+            nearest = choose_among(path, source.schema.names) if column is None else ""
+            raise InvalidArgumentError(
+                f"files={{{name!r}: {path!r}}} reads paths from column {path!r} of {source.url}, "
+                f"which {what}{nearest or ': name a column of strings'}"
+            )
+        origin = replace(column.origin, path_column=path)
+        nulls = column.null_count
+        found.append(Column(name, "bytes", "binary", null_count=nulls, origin=origin))
+    return found
+
+
+class AddedColumns(DatasetView):
+    """A dataset with further columns, which come last and are read with any other columns.
+
+    Parameters
+    ----------
+    source : SampleSource
+        The dataset.
+    columns : sequence of AddedColumn
+        The columns.
+    argument : str
+        Name of the argument that adds them, for messages.
+    file_reader : FileReader, optional
+        Reads the files whose contents are in the columns.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the dataset has a column of the same name.
+    """
+
+    def __init__(
+        self,
+        source: SampleSource,
+        columns: Sequence[AddedColumn],
+        argument: str,
+        file_reader: FileReader | None = None,
+    ) -> None:
+        super().__init__(source, source.shard_sizes)
+        self._own = {one.column.name: one for one in columns}
+        if taken := [name for name in self._own if name in source.schema]:
+            raise InvalidArgumentError(
+                f"{argument}={taken[0]!r} adds a column, but {source.url} has one of this name: "
+                "choose another name"
+            )
+        self.schema = Schema((*source.schema, *(one.column for one in columns)))
+        self.fingerprint, self.chosen = source.fingerprint, source.chosen
+        self.where = source.where
+        self.added = {**source.added, **self._own}
+        self.file_reader = file_reader or source.file_reader
+        if file_reader is not None:
+            nbytes = _FILE_BYTES * len(columns)
+            sizes = zip(self.shard_bytes, self.shard_sizes, strict=True)
+            self.shard_bytes = tuple(stored + nbytes * rows for stored, rows in sizes)
+
+    @property
+    def all_rows(self) -> SampleSource:
+        """The dataset with all of its rows, without the columns."""
+        return self.source.all_rows
+
+    def files_identity(self) -> str:
+        """Identify the state of the dataset's files, and which columns name further files."""
+        paths = "" if self.file_reader is None else f" {self.file_reader.columns}"
+        return f"{self.source.files_identity()}{paths}"
+
+    def located(
+        self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
+    ) -> Located:
+        """Find the shards and rows of samples."""
+        return self.source.located(chunk, kept, is_first=is_first)
+
+    def stored_numbers(self, numbers: Numbers) -> Numbers:
+        """Return the numbers that samples have in the whole dataset."""
+        return self.source.stored_numbers(numbers)
+
+    def samples_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the numbers of the samples that are rows of the whole dataset, ascending."""
+        return self.source.samples_of(rows)
+
+    def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the names of the columns to read, the added ones last."""
+        others = None if columns is None else [name for name in columns if name not in self._own]
+        return (*self.source.select(others), *self._own)
+
+    def locate(self, i: int) -> tuple[int, int]:
+        """Return the number of the stored shard that holds sample `i`, and its row there."""
+        return self.source.locate(i)
+
+    def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return sample `i` with the added columns."""
+        names = self.select(columns)
+        needed = [name for one in self._own.values() for name in one.needs]
+        others = [name for name in names if name not in self._own]
+        sample = self.source.sample(i, [*dict.fromkeys([*others, *needed])])
+        number = i % len(self)
+        parts = [self.located(range(number, number + 1))]
+        batch: Batch = {name: pa.array([sample[name]], pa.string()) for name in needed}
+        added = {name: one(parts, batch) for name, one in self._own.items()}
+        if self.file_reader is not None:
+            with reading_samples(lambda: [number]):
+                added = self.file_reader(added)
+        sample |= {name: column_to_numpy(values, None)[0] for name, values in added.items()}
+        return {name: sample[name] for name in names}
+
+    def _large_batches(self, format: Any, columns: Sequence[str] | None) -> Iterator[Any]:
+        return self.batches(_ROWS_AT_ONCE, format=format, columns=columns)

@@ -1,0 +1,78 @@
+"""Columns that a dataset does not store: numbers of rows, and the files that a column names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.format import Batch, Column, Values
+from mdstorm_backend.read.block import Located
+
+#: Sample numbers within a dataset, in any order.
+Numbers = range | npt.NDArray[np.int64]
+
+
+class AddedColumn(Protocol):
+    """Makes a column from the positions of rows, or from other columns."""
+
+    @property
+    def column(self) -> Column:
+        """The column, as it appears in the schema."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the stored columns that it is made from."""
+
+    def __call__(self, parts: Sequence[Located], batch: Batch) -> Values:
+        """Return the values for the rows in `parts`, whose stored columns are in `batch`."""
+
+
+@dataclass(frozen=True)
+class RowNumbers:
+    """Makes a column with the numbers of rows, from 0 in the stored order of a whole dataset.
+
+    Attributes
+    ----------
+    column : Column
+        The column, int64.
+    in_whole : callable
+        Returns the numbers in the whole dataset of rows that were numbered in what is left of it.
+    """
+
+    column: Column
+    in_whole: Callable[[Numbers], Numbers]
+    needs: tuple[str, ...] = ()
+
+    def __call__(self, parts: Sequence[Located], batch: Batch) -> npt.NDArray[np.int64]:
+        """Return the numbers of the rows in `parts`, freshly allocated."""
+        found = [np.empty(0, np.int64), *(part.stored_numbers() for part in parts)]
+        return np.asarray(self.in_whole(np.concatenate(found)))
+
+
+@dataclass(frozen=True)
+class NamedContent:
+    """Makes a column of paths, in whose place `FileReader` puts the content of the files.
+
+    Attributes
+    ----------
+    column : Column
+        The column of contents.
+    path : str
+        Name of the stored column of paths.
+    """
+
+    column: Column
+    path: str
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The name of the column of paths."""
+        return (self.path,)
+
+    def __call__(self, parts: Sequence[Located], batch: Batch) -> Values:
+        """Return the paths, without copying."""
+        return batch[self.path]

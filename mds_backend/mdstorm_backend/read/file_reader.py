@@ -1,0 +1,247 @@
+"""`FileReader`: reads the files that a column of paths names, ahead of use.
+
+A column that ``files=`` adds holds paths until its files are read. That is after filters and
+shuffling, so that only the files of remaining rows are requested, and before a function or decoder
+that needs the content. Nobody knows how large the files are: a block with files is a single batch,
+and the following blocks wait while much has been requested.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm_backend.base.recorder import Cause, work
+from mdstorm_backend.base.threads import WorkAhead
+from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, MDStormError
+from mdstorm_backend.format import Batch, num_rows
+from mdstorm_backend.format.values.batch import INT32_MAX, as_arrow, too_large
+from mdstorm_backend.read.block import Block, Transform
+from mdstorm_backend.read.damage import leave_out_rows
+from mdstorm_backend.read.decoded_images import ImageDecoder, described_row
+from mdstorm_backend.storage import NamedFiles
+
+#: Threads that request files; they mostly wait for a network.
+THREADS = 64
+#: No further block is requested while the following ones have this many files, or this many bytes.
+FILES_AHEAD = 2 * THREADS
+_BYTES_AHEAD = 256 << 20
+#: The expected size of a file before one has been read.
+_UNKNOWN_SIZE = 8 << 20
+#: How many of the latest files determine the expected size of the following ones.
+_LATEST = 64
+#: If none of this many first files exists, the paths are wrong rather than some files missing.
+_ALL_MISSING = 32
+
+
+class _Seen:
+    """What reading has shown about the files so far."""
+
+    def __init__(self) -> None:
+        self.sizes: deque[int] = deque(maxlen=_LATEST)
+        #: Number of missing files before any file was found.
+        self.missing = 0
+
+    @property
+    def expected_size(self) -> float:
+        """The expected size of a file, in bytes."""
+        sizes = [*self.sizes]
+        return sum(sizes) / len(sizes) if sizes else _UNKNOWN_SIZE
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Puts the content of files in place of their paths. Thread-safe and picklable.
+
+    Attributes
+    ----------
+    columns : mapping of str to str
+        For each column of contents, the stored column of paths.
+    files : NamedFiles
+        Reads the files.
+    url : str
+        URL of the dataset, for messages.
+    fill : mapping of str to bytes
+        For columns, the content in place of nulls.
+    skips : bool
+        Whether to leave out rows whose file does not exist.
+    """
+
+    columns: Mapping[str, str]
+    files: NamedFiles
+    url: str
+    fill: Mapping[str, bytes] = field(default_factory=dict)
+    skips: bool = False
+    _seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
+
+    def after(self, transform: Transform | None) -> FileReader | None:
+        """Return a reader of the columns that a transform passes through; None if there are none.
+
+        `transform` has been made by `before`, so it has read the files of the other columns.
+        """
+        unchanged = self.columns if transform is None else getattr(transform, "unchanged", ())
+        left = {name: path for name, path in self.columns.items() if name in unchanged}
+        return replace(self, columns=left) if left else None
+
+    def before(self, transform: Transform, images: ImageDecoder | None) -> Transform:
+        """Wrap a transform so that it gets files' content, unless it passes all of it through.
+
+        With `skips`, rows whose images the transform cannot decode with `images` are left out.
+        """
+        left = self.after(transform)
+        is_left = left is not None and left.columns == self.columns
+        return transform if is_left else _ReadFirst(self, images, transform)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Read the files of a batch; the result has fewer rows if some are left out.
+
+        Columns that already hold contents stay.
+
+        Raises
+        ------
+        MDStormError
+            If a file cannot be read, unless the row is left out.
+        """
+        if not self._unread(batch):
+            return batch
+        block = Block([num_rows(batch)], batch=batch)
+        with work(Cause.DOWNLOADS):
+            paths = self._paths(batch)
+            with ThreadPoolExecutor(min(THREADS, len(paths)) or 1, "mdstorm-files") as pool:
+                begun = {path: pool.submit(self._read, path) for path in paths}
+                block.content_of = partial(_taken, begun, Future.result)
+                self.complete(block)
+        return block.batch
+
+    def ahead(
+        self, blocks: Iterable[Block], requests: WorkAhead, files_ahead: int = FILES_AHEAD
+    ) -> Iterator[Block]:
+        """Yield blocks in order, while their files and those of the following ones are requested.
+
+        Parameters
+        ----------
+        blocks : iterable of Block
+            Blocks with paths; `complete` puts the contents in their place.
+        requests : WorkAhead
+            Reads the files.
+        files_ahead : int
+            How many files ahead of use are requested, unless they take too much memory.
+        """
+        waiting: deque[tuple[int, Block]] = deque()
+        files = 0
+        for block in blocks:
+            begun = {path: requests.begin(self._read, path) for path in self._paths(block.batch)}
+            block.content_of = partial(_taken, begun, requests.result)
+            waiting.append((len(begun), block))
+            files += len(begun)
+            while waiting and (
+                files - waiting[0][0] >= files_ahead
+                or files * self._seen.expected_size >= _BYTES_AHEAD
+            ):
+                count, first = waiting.popleft()
+                files -= count
+                yield first
+        while waiting:  # blocks are released as they are used
+            yield waiting.popleft()[1]
+
+    def complete(self, block: Block) -> None:
+        """Put the contents of files in a block, and leave out rows whose file does not exist.
+
+        Raises
+        ------
+        MDStormError
+            If a file cannot be read, unless the row is left out.
+        InvalidArgumentError
+            If none of the first files exists, or the contents take more than 2 GiB.
+        """
+        content_of, block.content_of = block.content_of, None
+        assert content_of is not None
+        missing: dict[int, CorruptDatasetError] = {}
+        for name, paths in self._unread(block.batch).items():
+            contents: list[bytes | None] = []
+            for row, path in enumerate(paths.to_pylist()):
+                try:
+                    contents.append(self.fill.get(name) if path is None else content_of(path))
+                except MDStormError as error:
+                    placed = self._placed(error, name, row, num_rows(block.batch))
+                    if not (self.skips and isinstance(placed, CorruptDatasetError)):
+                        raise placed from error
+                    missing[row] = placed
+                    contents.append(None)
+            if sum(len(content) for content in contents if content is not None) > INT32_MAX:
+                raise too_large(f"column {name!r}")
+            block.batch = {**block.batch, name: pa.array(contents, pa.binary())}
+        if missing:
+            self._check_missing(missing)
+            leave_out_rows(block, missing)
+
+    def _read(self, path: str) -> bytes:
+        with work(Cause.DOWNLOADS):
+            content = self.files.read(path)
+        self._seen.sizes.append(len(content))
+        return content
+
+    def _paths(self, batch: Batch) -> dict[str, None]:
+        """Return each path once, in the order of rows."""
+        paths = (path for paths in self._unread(batch).values() for path in paths.to_pylist())
+        return dict.fromkeys(path for path in paths if path is not None)
+
+    def _unread(self, batch: Batch) -> dict[str, pa.Array]:
+        """Return the columns that still hold paths."""
+        found = {name: as_arrow(batch[name]) for name in self.columns if name in batch}
+        return {name: paths for name, paths in found.items() if pa.types.is_string(paths.type)}
+
+    def _check_missing(self, missing: Mapping[int, CorruptDatasetError]) -> None:
+        """Raise InvalidArgumentError if none of the first files exists."""
+        seen = self._seen
+        seen.missing += len(missing)
+        if not seen.sizes and seen.missing >= _ALL_MISSING:
+            raise InvalidArgumentError(
+                f"none of the first {seen.missing} files that are named in "
+                f'{sorted(self.columns.values())} exists, so on_corrupt="skip" would leave out '
+                f"all rows: {next(iter(missing.values()))}"
+            )
+
+    def _placed(self, error: MDStormError, name: str, row: int, rows: int) -> MDStormError:
+        """Return an error with the column and number of the row in its message."""
+        placed = copy(error)  # rows with the same path share the error
+        place = described_row(name, row, rows, self.url)
+        placed.args = (f"{place}, named by column {self.columns[name]!r}: {error}",)
+        return placed
+
+
+def _taken(begun: Mapping[str, Any], result: Callable[[Any], bytes], path: str) -> bytes:
+    """Return the result of a request that was begun; without threads, it may be known already."""
+    one = begun[path]
+    return result(one) if isinstance(one, Future) else one
+
+
+class _ReadFirst:
+    """A transform that reads files, then calls another transform, whose attributes it copies."""
+
+    def __init__(
+        self, files: FileReader, images: ImageDecoder | None, transform: Transform
+    ) -> None:
+        self._files, self._images, self._transform = files, images, transform
+        self.columns = transform.columns
+        self.unchanged = frozenset(getattr(transform, "unchanged", ())).difference(files.columns)
+        self.leaves_out_rows = getattr(transform, "leaves_out_rows", False)
+        self.keeps_rows = getattr(transform, "keeps_rows", False)
+
+    def __call__(self, batch: Batch) -> Batch:
+        batch = self._files(batch)
+        try:
+            return self._transform(batch)
+        except CorruptDatasetError:
+            if not self._files.skips or self._images is None:
+                raise
+        block = Block([num_rows(batch)], batch=batch)
+        leave_out_rows(block, dict(self._images.damaged(batch)))
+        return self._transform(block.batch)

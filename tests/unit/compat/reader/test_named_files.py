@@ -1,0 +1,395 @@
+"""``files=``: a column that has the content of the files that another column names."""
+
+from collections import Counter
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+from tests.kit.small_datasets import write_dataset
+
+from mdstorm import TransformSpec, make_batch_reader, make_reader
+from mdstorm.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    UnsupportedArgumentError,
+)
+from mdstorm.ngram import NGram
+from mdstorm.predicates import in_lambda
+from mdstorm.pytorch import BatchedDataLoader, DataLoader
+from mdstorm.spark import SparkDatasetConverter
+from mdstorm.tf_utils import make_petastorm_dataset
+from mdstorm_backend import open_dataset
+
+ROWS = 90
+FILES = {"files": {"image": "path"}}
+
+pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader supports")
+
+
+def path_of(number: int) -> str | None:
+    """Every eleventh path is null, and some rows have the same path."""
+    return None if number % 11 == 10 else f"_files/{number - number % 7 % 2}.bin"
+
+
+def content_of(path: str | None) -> bytes | None:
+    return None if path is None else f"content of {path}".encode() * 3
+
+
+TABLE = pa.table(
+    {
+        "id": range(ROWS),
+        "path": [path_of(number) for number in range(ROWS)],
+        "half": [2 * number // ROWS for number in range(ROWS)],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    found = {}
+    for kind in ("mds", "parquet"):
+        folder = tmp_path_factory.mktemp("files") / kind
+        if kind == "mds":
+            fields = {"id": "long", "path": "string", "half": "long"}
+            write_dataset(folder, TABLE, fields, shard_size=2_000)
+        else:
+            folder.mkdir()
+            pq.write_table(TABLE, folder / "a.parquet", row_group_size=19)
+        (folder / "_files").mkdir()
+        for path in filter(None, TABLE["path"].to_pylist()):
+            content = content_of(path)
+            assert content is not None
+            (folder / path).write_bytes(content)
+        found[kind] = folder.as_uri()
+    return found
+
+
+@pytest.fixture(params=["mds", "parquet"])
+def url(request: pytest.FixtureRequest, urls: dict[str, str]) -> str:
+    return urls[request.param]
+
+
+def converter_of(url: str) -> SparkDatasetConverter:
+    dataset = open_dataset(url)
+    return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
+
+
+Rows = Iterator[tuple[int, Any]]
+
+
+def by_batch_reader(url: str, **options: Any) -> Rows:
+    with make_batch_reader(url, **options) as reader:
+        for batch in reader:
+            yield from zip(batch.id.tolist(), list(batch.image), strict=True)
+
+
+def by_row_reader(url: str, **options: Any) -> Rows:
+    with make_reader(url, **options) as reader:
+        for row in reader:
+            yield int(row.id), row.image
+
+
+def by_data_loader(url: str, **options: Any) -> Rows:
+    with make_reader(url, **options) as reader:
+        for batch in DataLoader(reader, batch_size=7, shuffling_queue_capacity=30):
+            yield from zip(batch["id"].tolist(), batch["image"], strict=True)
+
+
+def by_torch_loader(url: str, **options: Any) -> Rows:
+    with converter_of(url).make_torch_dataloader(batch_size=7, **options) as loader:
+        for batch in loader:
+            yield from zip(batch["id"].tolist(), batch["image"], strict=True)
+
+
+def by_tf_dataset(url: str, **options: Any) -> Rows:
+    with converter_of(url).make_tf_dataset(batch_size=7, **options) as dataset:
+        for batch in dataset:
+            yield from zip(batch.id.numpy().tolist(), batch.image.numpy().tolist(), strict=True)
+
+
+def by_petastorm_dataset(url: str, **options: Any) -> Rows:
+    with make_batch_reader(url, **options) as reader:
+        for batch in make_petastorm_dataset(reader):
+            yield from zip(batch.id.numpy().tolist(), batch.image.numpy().tolist(), strict=True)
+
+
+FILLED: dict[str, Any] = {"fill_nulls": {"image": b"none"}}
+CHOICES: dict[str, dict[str, Any]] = {
+    "all": {},
+    "shuffled": {"shuffle_rows": True, "seed": 4},
+    "window": {"shuffle_row_groups": True, "seed": 2, "shuffle_row_drop_partitions": 2},
+    "elastic": {"order": "elastic", "seed": 3},
+    "path left out": {"schema_fields": ["id", "image"]},
+    "image not listed": {"schema_fields": ["id"]},
+    "filled": FILLED,
+    "filled and filtered": {**FILLED, "filters": [("id", ">", 40)]},
+    "filters": {"filters": [("id", ">", 40)]},
+    "filter on paths": {"filters": [("path", "!=", None)]},
+    "where": {"where": [("half", "=", 1)]},
+    "rows": {"rows": [70, 3, 3, 12]},
+    "predicate": {"predicate": in_lambda(["path"], lambda path: path is not None)},
+    "mask": {"null_masks": ["image"]},
+    "mask and filters": {"null_masks": ["image"], "filters": [("id", "<", 50)]},
+    "in processes": {"reader_pool_type": "process", "filters": [("id", "<", 50)]},
+    "numbers": {"row_numbers": "row"},
+    "a thread": {"workers_count": 1, "results_queue_size": 1},
+    "none ahead": {"reader_pool_type": "dummy"},
+}
+
+
+def expected(choice: dict[str, Any]) -> Counter[tuple[int, bytes | None]]:
+    numbers = choice.get("rows", range(ROWS))
+    if "where" in choice:
+        numbers = range(ROWS // 2, ROWS)
+    if "filters" in choice:
+        column, operator, value = choice["filters"][0]
+        numbers = [
+            n
+            for n in numbers
+            if (column == "path" and path_of(n) is not None)
+            or (column == "id" and (n > value if operator == ">" else n < value))
+        ]
+    if "predicate" in choice:
+        numbers = [n for n in numbers if path_of(n) is not None]
+    null = b"none" if "fill_nulls" in choice else b"" if "null_masks" in choice else None
+    found = {n: content_of(path_of(n)) for n in numbers}
+    return Counter((n, null if found[n] is None else found[n]) for n in numbers)
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_batches_have_the_content_of_each_file(url: str, name: str) -> None:
+    choice = CHOICES[name]
+    found = Counter(by_batch_reader(url, num_epochs=1, **FILES, **choice))
+    assert found == expected(choice)
+
+
+#: Ways to read without nulls, in which the paths are left out.
+ADAPTERS = [by_row_reader, by_data_loader, by_torch_loader, by_tf_dataset, by_petastorm_dataset]
+
+
+@pytest.mark.parametrize("name", ["shuffled", "elastic", "filters", "mask"])
+@pytest.mark.parametrize("read", ADAPTERS, ids=lambda read: read.__name__)
+def test_adapters_return_the_content_of_each_file(
+    urls: dict[str, str], read: Any, name: str
+) -> None:
+    choice = CHOICES[name] if name == "mask" else {**FILLED, **CHOICES[name]}
+    found = Counter(read(urls["mds"], num_epochs=1, schema_fields=["id"], **FILES, **choice))
+    assert found == expected(choice)
+
+
+def counted(frame: Any) -> Any:
+    return frame.assign(size=[-1 if image is None else len(image) for image in frame["image"]])
+
+
+def halved(frame: Any) -> Any:
+    frame = counted(frame)
+    return frame[frame["id"] % 2 == 0]
+
+
+def in_row(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "size": -1 if row["image"] is None else len(row["image"])}
+
+
+SIZE = [("size", np.int64, (), False)]
+
+
+@pytest.mark.parametrize("options", [{}, {"filters": [("id", ">", 40)]}, {"shuffle_rows": True}])
+@pytest.mark.parametrize("function", [counted, halved, in_row])
+def test_functions_get_contents_and_may_drop_rows(
+    url: str, function: Any, options: dict[str, Any]
+) -> None:
+    keeps = {"keeps_rows": True} if function is counted else {}
+    spec = TransformSpec(function, edit_fields=SIZE, removed_fields=["image"], **keeps)
+    make = make_reader if function is in_row else make_batch_reader
+    with make(url, transform_spec=spec, num_epochs=1, **FILES, **options) as reader:
+        items = [*reader]
+    if function is in_row:
+        found = {int(item.id): int(item.size) for item in items}
+    else:
+        found = {i: n for b in items for i, n in zip(b.id.tolist(), b.size.tolist(), strict=True)}
+    first = 41 if "filters" in options else 0
+    numbers = [n for n in range(first, ROWS) if function is not halved or n % 2 == 0]
+    contents = {n: content_of(path_of(n)) for n in numbers}
+    assert found == {n: -1 if c is None else len(c) for n, c in contents.items()}
+
+
+def test_function_is_not_given_files_of_rows_that_a_filter_leaves_out(
+    tmp_path: Path,
+) -> None:
+    table = {"id": [0, 1, 2], "path": ["_files/a", "_files/missing", "_files/a"]}
+    url = write(tmp_path, table, {"a": b"content"})
+    spec = TransformSpec(counted, edit_fields=SIZE, removed_fields=["image"])
+    chosen = {"filters": [("id", "!=", 1)], "num_epochs": 1}
+    with make_batch_reader(url, transform_spec=spec, **FILES, **chosen) as reader:
+        assert [batch.size.tolist() for batch in reader] == [[7, 7]]
+
+
+def write(folder: Path, table: Any, files: dict[str, bytes]) -> str:
+    """Write a table, and files in a folder next to it; return the table's URL."""
+    data = folder / "data"
+    (data / "_files").mkdir(parents=True)
+    pq.write_table(pa.table(table), data / "a.parquet", row_group_size=4)
+    for name, content in files.items():
+        (data / "_files" / name).write_bytes(content)
+    return data.as_uri()
+
+
+def png(number: int) -> bytes:
+    file = BytesIO()
+    Image.new("RGB", (4, 3), (number, 0, 0)).save(file, "png")
+    return file.getvalue()
+
+
+#: Of ten images, one is missing and one is damaged.
+IMAGES = {f"{n}.png": png(n) if n != 3 else b"no image" for n in range(10) if n != 6}
+NAMED = {"id": range(10), "path": [f"_files/{n}.png" for n in range(10)]}
+SHIFTED = TransformSpec(
+    lambda frame: frame.assign(image=[image + 1 for image in frame["image"]]),
+    edit_fields=[("image", np.uint8, (3, 4, 3), False)],
+)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"filters": [("id", ">=", 0)]}, {"transform_spec": SHIFTED}]
+)
+@pytest.mark.parametrize("size", [None, 3])
+def test_missing_and_damaged_images_are_left_out_and_counted(
+    tmp_path: Path, options: dict[str, Any], size: int | None
+) -> None:
+    url = write(tmp_path, NAMED, IMAGES)
+    if "transform_spec" in options and size is not None:
+        return
+    options = {**options, "decode": "image", "size": size, "num_epochs": 1, **FILES}
+    added = 1 if "transform_spec" in options else 0
+    with make_batch_reader(url, on_corrupt="skip", shuffle_row_groups=False, **options) as reader:
+        batches = [*reader]
+        assert reader.statistics().skipped == 2
+    assert [batch.id.tolist() for batch in batches] == [[0, 1, 2], [4, 5, 7], [8, 9]]
+    reds = [batch.image[:, 0, 0, 0].tolist() for batch in batches]
+    assert reds == [[number + added for number in batch.id.tolist()] for batch in batches]
+    with make_batch_reader(url, **options) as reader, pytest.raises(ValueError, match=r"\.png"):
+        list(reader)
+
+
+def test_missing_file_raises_error_with_column_sample_and_url(tmp_path: Path) -> None:
+    url = write(tmp_path, NAMED, IMAGES)
+    message = r"column 'image' of sample 6 of .*, named by column 'path': .*/_files/6.png does not"
+    with (
+        make_batch_reader(url, num_epochs=1, **FILES) as reader,
+        pytest.raises(FileNotFoundError, match=message),
+    ):
+        list(reader)
+
+
+def test_error_if_none_of_the_first_files_exists(tmp_path: Path) -> None:
+    url = write(tmp_path, {"path": [f"_files/{n}" for n in range(60)]}, {})
+    with (
+        make_batch_reader(url, num_epochs=1, on_corrupt="skip", **FILES) as reader,
+        pytest.raises(InvalidArgumentError, match=r"none of the first \d+ files that are named in"),
+    ):
+        list(reader)
+
+
+def test_outside_path_is_an_error_also_with_skip(tmp_path: Path) -> None:
+    url = write(tmp_path, {"path": ["_files/a", "/etc/hostname"]}, {"a": b""})
+    with (
+        make_batch_reader(url, num_epochs=1, on_corrupt="skip", **FILES) as reader,
+        pytest.raises(InvalidArgumentError, match=r"of sample 1 of .*/etc/hostname"),
+    ):
+        list(reader)
+
+
+def test_files_below_a_prefix_and_their_limit(tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "volume/a.bin").write_bytes(b"content")
+    url = write(tmp_path, {"path": [f"{tmp_path}/volume/a.bin"]}, {})
+    below = {"files_below": [f"{tmp_path}/volume"], "num_epochs": 1, **FILES}
+    with make_batch_reader(url, **below) as reader:
+        assert next(reader).image.tolist() == [b"content"]
+    with (
+        make_batch_reader(url, max_file_bytes=6, **below) as reader,
+        pytest.raises(InvalidArgumentError, match="max_file_bytes"),
+    ):
+        next(reader)
+
+
+def test_state_taken_without_files_resumes_with_them(url: str) -> None:
+    options = {"shuffle_rows": True, "seed": 4, "num_epochs": 1}
+    with make_batch_reader(url, **options) as reader:
+        next(reader)
+        state = reader.state_dict()
+        rest = [batch.id.tolist() for batch in reader]
+    with make_batch_reader(url, **FILES, **options) as reader:
+        reader.load_state_dict(state)
+        batches = [*reader]
+    assert [batch.id.tolist() for batch in batches] == rest
+    for batch in batches:
+        assert batch.image.tolist() == [content_of(path_of(n)) for n in batch.id.tolist()]
+
+
+def test_model_columns_without_contents_raise_error(urls: dict[str, str]) -> None:
+    options = {"features": ["id"], "labels": "half", **FILES}
+    with (
+        converter_of(urls["mds"]).make_torch_dataloader(**options) as loader,
+        pytest.raises(InvalidArgumentError, match="files='image' adds a column that"),
+    ):
+        next(iter(loader))
+
+
+def test_model_columns_have_contents(urls: dict[str, str]) -> None:
+    options = {"features": "image", "labels": "id", "batch_size": 6, **FILES, **FILLED}
+    with converter_of(urls["mds"]).make_torch_dataloader(num_epochs=1, **options) as loader:
+        for images, numbers in loader:
+            found = [content_of(path_of(number)) or b"none" for number in numbers.tolist()]
+            assert images == found
+
+
+@pytest.mark.parametrize(
+    ("files", "error", "message"),
+    [
+        ({"half": "path"}, InvalidArgumentError, "files='half' adds a column, but"),
+        ({"image": "id"}, InvalidArgumentError, "from column 'id' of .* which is of type"),
+        ({"image": "paht"}, InvalidArgumentError, "which does not exist.*'path'"),
+        (["image"], ArgumentTypeError, "files must map the name of each column"),
+        ({"image": 3}, ArgumentTypeError, "files must map the name of each column"),
+        ({"": "path"}, ArgumentTypeError, "files must map the name of each column"),
+    ],
+    ids=str,
+)
+def test_invalid_columns_raise_error(url: str, files: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        make_batch_reader(url, files=files)
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, "1"])
+def test_invalid_limit_raises_error(url: str, limit: Any) -> None:
+    with pytest.raises((ArgumentTypeError, InvalidArgumentError), match="max_file_bytes"):
+        make_batch_reader(url, max_file_bytes=limit, **FILES)
+
+
+def test_predicate_on_contents_raises_error(url: str) -> None:
+    chosen = in_lambda(["image"], lambda image: bool(image))
+    with pytest.raises(InvalidArgumentError, match="image"):
+        make_batch_reader(url, predicate=chosen, **FILES)
+
+
+def test_n_grams_raise_error(url: str) -> None:
+    ngram = NGram({0: ["id"], 1: ["id"]}, delta_threshold=10, timestamp_field="id")
+    with pytest.raises(UnsupportedArgumentError, match="files= cannot be combined"):
+        make_reader(url, schema_fields=ngram, **FILES)
+
+
+def test_batched_loader_stacks_decoded_images(tmp_path: Path) -> None:
+    images = {f"{n}.png": png(n) for n in range(10)}
+    url = write(tmp_path, NAMED, images)
+    options = {"decode": "image", "schema_fields": ["id"], "num_epochs": 1, **FILES}
+    with make_batch_reader(url, **options) as reader:
+        batches = [*BatchedDataLoader(reader, batch_size=4)]
+    assert [batch["image"].shape for batch in batches] == [(4, 3, 4, 3), (4, 3, 4, 3), (2, 3, 4, 3)]
+    assert all((batch["image"][:, 0, 0, 0] == batch["id"]).all() for batch in batches)
