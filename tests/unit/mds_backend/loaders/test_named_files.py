@@ -19,6 +19,7 @@ from mdstorm_backend import (
     open_dataset,
 )
 from mdstorm_backend.errors import MissingFileError
+from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import make_tf_dataset
 from mdstorm_backend.storage import NamedFiles
 
@@ -43,6 +44,10 @@ def write(folder: Path, rows: int = ROWS, missing: tuple[int, ...] = ()) -> str:
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write(tmp_path_factory.mktemp("files") / "data")
+
+
+def copied(thing: Any) -> Any:
+    return pickle.loads(pickle.dumps(thing))  # noqa: S301
 
 
 def pairs_in(batches: Any) -> list[tuple[int, Any]]:
@@ -77,23 +82,21 @@ def test_batches_and_samples_have_contents(
     assert all(("path" in batch) == ("columns" not in choice) for batch in batches)
     if not workers:
         assert all(sample["image"] == content(sample["number"]) for sample in dataset)
-    sample = pickle.loads(pickle.dumps(dataset))[-2]
+    sample = copied(dataset)[-2]
     assert sample["image"] == content(sample["number"])
 
 
 @pytest.mark.parametrize("order", [None, ExactOrder(2, True, True)])
 def test_state_resumes_with_contents_in_another_world(local: str, order: Any) -> None:
     def loader(rank: int, ranks: int) -> Any:
-        made = StreamingDataset(
-            local=local, batch_size=4, order=order, world=(rank, ranks), **FILES
-        )
-        return StreamingDataLoader(made, batch_size=4)
+        given = {"batch_size": 6, "order": order, "world": (rank, ranks), **FILES}
+        return StreamingDataLoader(StreamingDataset(local=local, **given), batch_size=6)
 
     two = [loader(rank, 2) for rank in range(2)]
     seen = [pair for one in two for pair in pairs_in(islice(one, 5))]
     state = two[0].state_dict()
-    for rank in range(3):
-        one = loader(rank, 3)
+    for rank in range(4):
+        one = loader(rank, 4)
         one.load_state_dict(state)
         seen += pairs_in(one)
     counted = Counter(number for number, _ in seen)
@@ -104,7 +107,7 @@ def test_state_resumes_with_contents_in_another_world(local: str, order: Any) ->
 
 def test_skipped_batches_are_not_read(local: str, requests: list[str]) -> None:
     loader = StreamingDataLoader(StreamingDataset(local=local, batch_size=5, **FILES), batch_size=5)
-    loader.skip_batches(12)
+    loader.load_state_dict(loader.state_dict(), skip_batches=12)
     assert pairs_in(loader) == [(number, content(number)) for number in range(60, ROWS)]
     assert sorted(requests) == sorted(f"files/{number}" for number in range(60, ROWS))
 
@@ -156,10 +159,10 @@ def test_same_path_is_requested_once_in_a_batch(tmp_path: Path, requests: list[s
 
 
 def test_tensorflow_dataset_has_contents(local: str) -> None:
-    dataset = StreamingDataset(local=local, order=ExactOrder(3, True), **FILES)
+    options = ReaderOptions(open_dataset(local, **FILES), ExactOrder(3, True).resolved())
     pairs = pairs_in(
-        {"number": batch["number"].numpy(), "image": batch["image"].numpy().tolist()}
-        for batch in make_tf_dataset(dataset._mdstorm.options, batch_size=8)
+        {"number": batch.number.numpy(), "image": batch.image.numpy().tolist()}
+        for batch in make_tf_dataset(lambda: options, batch_size=8)
     )
     assert Counter(pairs) == Counter((number, content(number)) for number in range(ROWS))
 
@@ -175,15 +178,45 @@ def test_streams_read_files_below_the_given_directories(tmp_path: Path, local: s
     assert sorted(pairs) == sorted((number, content(number)) for number in [*range(5)] * 2)
 
 
-class Store:
-    """Stands in for a store whose files are large, or denied."""
+def test_iteration_ahead_of_a_slow_consumer_is_bounded(
+    local: str, requests: list[str]
+) -> None:
+    """Small files are requested ahead by their number, and large ones by their size."""
+    dataset = StreamingDataset(local=local, batch_size=1, order=ExactOrder(), prefetch=2, **FILES)
+    batches = iter(StreamingDataLoader(dataset, batch_size=1))
+    next(batches)
+    del batches
+    assert len(requests) == ROWS  # fewer than are requested ahead
 
-    def __init__(self, sizes: dict[str, int]) -> None:
-        self.sizes, self.held, self.most = sizes, 0, 0
-        self.lock = threading.Lock()
 
-    def read(self, path: str) -> bytes:
-        with self.lock:
-            self.held += self.sizes[path]
-            self.most = max(self.most, self.held)
-        return b"x" * 10
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_large_files_wait_instead_of_filling_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int
+) -> None:
+    size, lock, held, most = 100 << 20, threading.Lock(), 0, 0
+
+    class Large(bytes):
+        """Stands in for a file of 100 MiB, as long as it is referenced."""
+
+        def __len__(self) -> int:
+            return size
+
+        def __del__(self) -> None:
+            nonlocal held
+            with lock:
+                held -= 1
+
+    def read(files: NamedFiles, path: str) -> bytes:
+        nonlocal held, most
+        with lock:
+            held += 1
+            most = max(most, held)
+        return Large(b"x")
+
+    local = write(tmp_path / "data")
+    monkeypatch.setattr(NamedFiles, "read", read)
+    given = {"batch_size": batch_size, "order": ExactOrder(), "prefetch": 2, **FILES}
+    loader = StreamingDataLoader(StreamingDataset(local=local, **given), batch_size=batch_size)
+    assert sum(len(batch["number"]) for batch in loader) == ROWS
+    print('MOST', most)
+    assert most <= 32 + 3 * batch_size
