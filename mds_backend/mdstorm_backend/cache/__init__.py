@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from mdstorm_backend.cache.dataset_files import ShardFiles, read_index, shard_files
 from mdstorm_backend.cache.directory import CacheOptions, cache_root, check_cache_root
+from mdstorm_backend.cache.fetched_files import FetchedFiles
 from mdstorm_backend.cache.kept_files import keep_file
 from mdstorm_backend.cache.space import CachedDataset, clear_cached, list_cached
 
 __all__ = [
     "CacheOptions",
     "CachedDataset",
+    "FetchedFiles",
     "ShardFiles",
     "cache_root",
     "check_cache_root",

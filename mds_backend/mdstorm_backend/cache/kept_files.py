@@ -1,4 +1,4 @@
-"""Files that were computed from a dataset, kept in its default cache directory.
+"""Files that were computed for a dataset or fetched for it, kept in a cache directory.
 
 Each has a record like a shard, so that it is listed, evicted and removed like one. Its first line
 identifies what it was computed from, and has a checksum. A file that is kept only saves work: if
@@ -17,7 +17,9 @@ from pathlib import Path
 
 from mdstorm_backend.base.locks import FileLock, wait_for_lock
 from mdstorm_backend.base.plain_files import read_plain
+from mdstorm_backend.cache import space
 from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record, default_directory
+from mdstorm_backend.errors import StorageError
 
 #: Seconds to wait for a process that computes a file and makes no progress.
 _PATIENCE = 600.0
@@ -28,7 +30,16 @@ _logger = logging.getLogger(__name__)
 Make = Callable[[Callable[[], object]], bytes]
 
 
-def keep_file(url: str, fingerprint: str, name: str, identity: str, make: Make) -> bytes:
+def keep_file(
+    url: str,
+    fingerprint: str,
+    name: str,
+    identity: str,
+    make: Make,
+    *,
+    directory: str | None = None,
+    limit: int | None = None,
+) -> bytes:
     """Return the content of a file in the cache, or compute and keep it.
 
     Of several processes and threads, one computes it, and the others wait.
@@ -44,15 +55,20 @@ def keep_file(url: str, fingerprint: str, name: str, identity: str, make: Make) 
         a damaged file, counts as absent.
     make : callable
         Computes the content.
+    directory : str, optional
+        The cache directory, by default the dataset's default directory.
+    limit : int, optional
+        Maximum number of bytes that the cache may use. Files that were not used for long make room.
     """
-    directory = CacheDirectory(default_directory(url, fingerprint))
-    path, record = directory.file(name), directory.record(name)
+    cache = CacheDirectory(directory or default_directory(url, fingerprint))
+    path, record = cache.file(name), cache.record(name)
     try:
-        directory.check()
+        cache.check()
         if (found := _kept(path, identity)) is not None:
             _touch(record)
             return found
-        directory.make(url, fingerprint)
+        if not cache.is_cache:
+            cache.make(url, fingerprint)
         lock = wait_for_lock(record, patience=_PATIENCE, progress=partial(_modified, record))
     except OSError as error:
         _warn_not_kept(path, error)
@@ -62,27 +78,43 @@ def keep_file(url: str, fingerprint: str, name: str, identity: str, make: Make) 
             return found
         content = make(partial(_touch, record))
         try:
-            _keep(directory, lock, name, _sealed(identity, content))
+            _keep(cache, lock, name, identity, content, limit)
         except OSError as error:
             _warn_not_kept(path, error)
         return content
 
 
-def _keep(directory: CacheDirectory, lock: FileLock, name: str, sealed: bytes) -> None:
-    part = directory.new_part(lock.path)
+def _keep(
+    cache: CacheDirectory,
+    lock: FileLock,
+    name: str,
+    identity: str,
+    content: bytes,
+    limit: int | None,
+) -> None:
+    path, part = cache.file(name), cache.new_part(lock.path)
+    seal = _seal(identity, content)
+    size = len(seal) + len(content)
+    if limit is not None:
+        limit -= cache.index_bytes
+        if size > limit:
+            raise StorageError(f"it has {size} bytes, but the cache may use only {limit}")
     try:
-        Path(part).write_bytes(sealed)
+        space.reserve(cache, lock, size, limit=limit, patience=_PATIENCE)
+        Path(part).write_bytes(seal + content)
         files = {name: FileIdentity.of(os.stat(part))}
-        directory.rewrite(lock, Record(files=files).to_bytes())
-        os.replace(part, directory.file(name))
+        cache.rewrite(lock, Record(files=files).to_bytes())
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.replace(part, path)
     except OSError:
         with suppress(OSError):
             os.unlink(part)
         raise
 
 
-def _sealed(identity: str, content: bytes) -> bytes:
-    return f"{identity} {zlib.crc32(content):08x}\n".encode() + content
+def _seal(identity: str, content: bytes) -> bytes:
+    """Return the first line of a file."""
+    return f"{identity} {zlib.crc32(content):08x}\n".encode()
 
 
 def _kept(path: str, identity: str) -> bytes | None:
@@ -91,8 +123,8 @@ def _kept(path: str, identity: str) -> bytes | None:
         sealed = read_plain(path)
     except OSError:
         return None
-    content = sealed.partition(b"\n")[2]
-    return content if sealed == _sealed(identity, content) else None
+    seal, newline, content = sealed.partition(b"\n")
+    return content if seal + newline == _seal(identity, content) else None
 
 
 def _warn_not_kept(path: str, error: OSError) -> None:

@@ -51,7 +51,7 @@ class NamedFiles:
     def __init__(
         self,
         root: Location | None,
-        below: Sequence[str] | Mapping[str, Mapping[str, Any]] = (),
+        below: Sequence[str] | Mapping[str, dict[str, Any]] = (),
         *,
         max_bytes: int = MAX_FILE_BYTES,
     ) -> None:
