@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,10 +30,10 @@ from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
 from mdstorm_backend.catalogs import check_destination, check_parts, of_table, table_name
-from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.datasets import Dataset, FilesBelow, check_file_bytes, check_files
 from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import MAX_FILE_BYTES, Location, NamedFiles
 from mdstorm_backend.tables import AsOf
 from mdstorm_backend.write import index_to_replace
 
@@ -63,6 +63,9 @@ def convert(
     keep_row_groups: bool | None = None,
     version: int | str | None = None,
     timestamp: str | datetime | None = None,
+    files: Mapping[str, str] | None = None,
+    files_below: FilesBelow | None = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
 ) -> Dataset:
     """Convert Parquet files, a table, or a dataset written by Petastorm to an MDS dataset.
 
@@ -117,6 +120,14 @@ def convert(
         with a Petastorm schema and False otherwise. True is not supported with `spark`.
     version, timestamp : optional
         The table version, as in `mdstorm.make_batch_reader`; the latest one by default.
+    files : mapping of str to str, optional
+        Columns to add, each with the content of the files whose paths or URLs a column of strings
+        names, as bytes: ``{"image": "path"}``. Nulls stay null.
+    files_below : list of str or mapping of str to dict, optional
+        Directories outside of the source's own from which `files` may be read, as URLs or paths; a
+        mapping also has the storage options of each.
+    max_file_bytes : int
+        Maximum size of one file in bytes, 256 MiB by default.
 
     Returns
     -------
@@ -175,6 +186,7 @@ def convert(
         parquet = with_declared_partitions(parquet, unischema)
     keep = unischema is not None if keep_row_groups is None else keep_row_groups
     names, plan = _plan(parquet, unischema, columns, dtype, decimals)
+    added = file_columns(files, files_below, max_file_bytes, root=parquet.root)
     options: dict[str, Any] = {
         **plan,
         "shard_size": shard_size,
@@ -182,6 +194,7 @@ def convert(
         "hashes": tuple(hashes),
         "storage_options": storage_options,
         "overwrite": overwrite,
+        "files": added,
     }
     if spark is not None:
         frame = _read_by_spark(spark, given, parquet, names)
@@ -196,6 +209,33 @@ def convert(
         resume=resume,
         **options,
     )
+
+
+def file_columns(
+    files: Mapping[str, str] | None,
+    files_below: FilesBelow | None,
+    max_file_bytes: int,
+    *,
+    root: Location | None = None,
+) -> engine.FileColumns | None:
+    """Return the columns that ``files=`` adds to a copy, whose files may also be below `root`.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If an argument is invalid, or no directory is allowed.
+    """
+    check_files("files", files)
+    check_file_bytes("max_file_bytes", max_file_bytes)
+    allowed = NamedFiles(root, files_below or (), max_bytes=max_file_bytes)
+    if not files:
+        return None
+    if not allowed.locations:
+        raise errors.InvalidArgumentError(
+            f"files={files!r} names files, but no directory is allowed: pass files_below=[…] with "
+            "the directories whose files may be read"
+        )
+    return engine.FileColumns(dict(files), allowed)
 
 
 def _check_apart(source: str, target: Location) -> None:

@@ -34,7 +34,7 @@ from mdstorm.errors import (
     UnsupportedArgumentError,
 )
 from mdstorm.selectors import select_row_groups
-from mdstorm_backend.datasets import Filters, add_columns, choose_rows, file_columns
+from mdstorm_backend.datasets import Filters, add_columns, choose_rows
 from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import (
     Conditions,
@@ -44,7 +44,13 @@ from mdstorm_backend.loaders import (
 )
 from mdstorm_backend.order import Order, World
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read import ImageDecoder, SampleSource, Transform, decoded_names
+from mdstorm_backend.read import (
+    ImageDecoder,
+    SampleSource,
+    Transform,
+    decoded_names,
+    file_columns,
+)
 
 
 def reader_options(
@@ -86,7 +92,7 @@ def reader_options(
     added = arguments.added
     decoded = decoded_names(added["decode"])
     with _naming_columns_left_out(source):
-        contents = file_columns(source, added["files"])
+        contents = file_columns(source.schema, added["files"], source.url)
         schema = Schema((*source.schema, *contents))
         schema = select_fields(schema, arguments.schema_fields, decoded)
         schema = Schema((*_stored_only(schema), *contents))

@@ -6,11 +6,13 @@ import logging
 import os
 import sys
 import uuid
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mdstorm import errors
+from mdstorm._conversion import file_columns
 from mdstorm._datasets import open_stored
 from mdstorm._petastorm_names import public
 from mdstorm._spark import copies, deletion
@@ -20,7 +22,7 @@ from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
 from mdstorm_backend.catalogs import hint_of_parts, of_table, table_name
 from mdstorm_backend.convert import materialize_staged
-from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.datasets import Dataset, FilesBelow, open_dataset
 from mdstorm_backend.format import (
     MARKER_NAME,
     become_floats,
@@ -29,7 +31,7 @@ from mdstorm_backend.format import (
     plan_types,
 )
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.storage import Location, url_of
+from mdstorm_backend.storage import MAX_FILE_BYTES, Location, url_of
 from mdstorm_backend.tables import AsOf
 
 if TYPE_CHECKING:
@@ -80,6 +82,9 @@ def make_spark_converter(
     version: int | str | None = None,
     timestamp: str | datetime | None = None,
     storage_options: dict[str, Any] | None = None,
+    files: Mapping[str, str] | None = None,
+    files_below: FilesBelow | None = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
 ) -> SparkDatasetConverter:
     """Write a DataFrame as MDS shards in the parent cache directory.
 
@@ -129,6 +134,15 @@ def make_spark_converter(
     storage_options : dict, optional
         Options for the path's fsspec file system, which the converter's loaders and datasets also
         use. A converter whose options contain secrets cannot be pickled.
+    files : mapping of str to str, optional
+        Columns to add, each with the content of the files whose paths or URLs a column of strings
+        names, as bytes: ``{"image": "path"}``. Nulls stay null.
+    files_below : list of str or mapping of str to dict, optional
+        Directories from which `files` may be read, as URLs or absolute paths; a mapping also has
+        the storage options of each, which must not contain credentials. If any file in them
+        changes, the frame is converted again.
+    max_file_bytes : int
+        Maximum size of one file in bytes, 256 MiB by default.
 
     Returns
     -------
@@ -140,7 +154,7 @@ def make_spark_converter(
     InvalidArgumentError
         If no parent cache directory is configured, `dtype` or `decimals` is unknown, `version` or
         `timestamp` is passed without a table, `storage_options` is passed with a frame, or
-        `cache_key`, `keep` or `compression_codec` is passed with a path.
+        `cache_key`, `keep`, `compression_codec` or `files` is passed with a path.
     CompressionCodecError
         If `compression_codec` is unknown.
     UnsupportedTypeError
@@ -182,6 +196,7 @@ def make_spark_converter(
     if isinstance(df, str):
         check_float_dtype(dtype)
         given = {"cache_key": cache_key, "keep": keep, "compression_codec": compression_codec}
+        given["files"] = files
         _check_not_given(df, given)
         converter = _converter_of_path(df, decimals, as_of, storage_options)
         if dtype is not _DEFAULT_DTYPE:
@@ -201,6 +216,9 @@ def make_spark_converter(
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
     plan = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
+    added = file_columns(files, files_below, max_file_bytes)
+    if added is not None:
+        plan = added.planned(plan, "the DataFrame")
     options: dict[str, Any] = {
         "shard_size": jobs.checked_shard_size(parquet_row_group_size_bytes),
         "compression": compression,
@@ -219,16 +237,19 @@ def make_spark_converter(
         if dtype is not None and any(column.is_floating for column in plan):
             warn_of_dtype(dtype)
         if staged_in is None:
-            jobs.materialize(df, dir_url, **options)
+            jobs.materialize(df, dir_url, files=added, **options)
         else:
             jobs.check_driver_writes(Location.of(parent))
-            materialize_staged(df, dir_url, staged_in, **options)
+            materialize_staged(df, dir_url, staged_in, files=added, **options)
         deletion.delete_at_exit(dir_url)
         return dir_url
 
     # Encodings help identify a copy, because other versions of mdstorm may use different ones.
     encodings = {column.name: column.encoding for column in plan}
     known_by = {**options, "parent": parent, "encodings": encodings}
+    if added is not None:
+        # With a cache_key, the user decides how long a copy is valid if files cannot be listed.
+        known_by["files"] = added.identity() or cache_key or str(uuid.uuid4())
     dataset = open_dataset(copies.find_or_convert(df, known_by, convert, cache_key))
     if cache_key if keep is None else keep:
         deletion.keep_after_exit(dataset.url)

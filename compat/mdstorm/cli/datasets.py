@@ -53,6 +53,26 @@ _LONGEST = 60
     multiple=True,
     help="Hash of every file to record in the index; by default none.",
 )
+@click.option(
+    "--files",
+    multiple=True,
+    metavar="COLUMN=PATHS",
+    callback=lambda _, parameter, texts: dict(_column_of_paths(parameter, text) for text in texts),
+    help="Add a column with the content of the files that the column PATHS names; can be repeated.",
+)
+@click.option(
+    "--files-below",
+    multiple=True,
+    metavar="PREFIX",
+    help="A directory, other than SRC, from which files may be read; can be repeated.",
+)
+@click.option(
+    "--max-file-size",
+    metavar="SIZE",
+    default="256mb",
+    show_default=True,
+    help="Maximum size of one file.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the dataset at DST, once it is complete.")
 @click.option(
     "--resume/--no-resume",
@@ -74,6 +94,7 @@ def convert(
     resume: bool,
     spark: bool,
     threads: int | None,
+    max_file_size: str,
     quiet: bool,
     format_: str,
     **options: Any,
@@ -101,6 +122,7 @@ def convert(
             resume=resume,
             spark=session,
             workers=threads,
+            max_file_bytes=parse_size(max_file_size),
             progress=False if quiet else None,
             **options,
         )
@@ -130,12 +152,19 @@ def convert(
         if value is not None
     )
     next_step = f"Compare with: mdstorm verify {given}--against {shlex.quote(source)}"
-    if spark:  # Spark may have changed the row order
+    if spark or options["files"]:  # Spark may have changed the row order; the source has no files
         next_step = "Check with: mdstorm verify"
     click.echo(
         f"{dataset.url}: {counted(len(dataset), 'row')} in {counted(shards, 'shard')}, "
         f"{human_bytes(stored)}. {next_step} {shlex.quote(url)}"
     )
+
+
+def _column_of_paths(parameter: click.Parameter, text: str) -> tuple[str, str]:
+    name, _, path = text.partition("=")
+    if not (name and path):
+        raise click.BadParameter(f"{text!r} is not of the form COLUMN=PATHS", param=parameter)
+    return name, path
 
 
 @click.command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -23,6 +24,7 @@ from mdstorm_backend.parquet import ParquetDataset, RowGroup
 from mdstorm_backend.parquet.columns import read_errors
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import full_shard
+from mdstorm_backend.write.file_columns import FileColumns
 
 #: Boundaries in the source that no shard crosses.
 CutAt: TypeAlias = Literal["files", "row_groups"]
@@ -41,6 +43,7 @@ def convert_parquet(
     columns: Sequence[str] | None = None,
     plan: Schema | None = None,
     recode: Recode | None = None,
+    files: FileColumns | None = None,
     shard_size: int | None = None,
     compression: str | None = None,
     hashes: Iterable[str] = (),
@@ -75,6 +78,9 @@ def convert_parquet(
         How columns are stored, see `plan_parquet`; by default, in encodings that keep their types.
     recode : callable, optional
         Called in the threads with every record batch; returns a batch with the columns of `plan`.
+    files : FileColumns, optional
+        Further columns with the content of files, which each thread reads, several at a time. If
+        the allowed directories cannot be listed, the conversion does not resume.
     shard_size : int, optional
         Maximum size of an uncompressed shard in bytes, at most 4 GiB. None or 0 means 64 MiB or,
         with ``cut_at="row_groups"``, the size of the row group.
@@ -128,6 +134,8 @@ def convert_parquet(
     format_ = full_shard.ShardFormat.of(limit, compression, hashes)
     fields = chosen_fields(source.arrow_schema, columns)
     schema = plan_parquet(fields) if plan is None else plan
+    if files is not None:
+        schema = files.planned(schema, source.url)
     # Bytes per row: exact if every column has a fixed size, otherwise an estimate.
     sizes = [column.parsed_encoding.size for column in schema]
     size = float(sum(size or 0 for size in sizes) + _OFFSET_BYTES)
@@ -141,7 +149,14 @@ def convert_parquet(
     # The empty list is kept so that conversions started by earlier versions keep their ids.
     writing = [schema.to_json(), [], asdict(format_), dict(extra or {}), cut_at]
     identity = [_VERSION, FORMAT_VERSION, source.content_identity(), fields.names, writing]
-    read = partial(row_batches, source, columns=fields.names, row_bytes=size, recode=recode)
+    read: Callable[..., Iterator[pa.RecordBatch]] = partial(
+        row_batches, source, columns=fields.names, row_bytes=size, recode=recode
+    )
+    if files is not None:
+        read = partial(_with_files, source, read, files)
+        state = files.identity() if resume else None
+        resume = state is not None
+        identity.append(state or secrets.token_hex())
     conversion = Conversion(
         hashlib.sha256(json.dumps(identity, sort_keys=True).encode("ascii")).hexdigest(),
         location,
@@ -154,6 +169,18 @@ def convert_parquet(
     )
     with display.progress("Converting", "rows", progress) as shown:
         return conversion.run(workers, shown, resume=resume, overwrite=overwrite)
+
+
+def _with_files(
+    source: ParquetDataset,
+    read: Callable[..., Iterator[pa.RecordBatch]],
+    files: FileColumns,
+    row_groups: Sequence[int],
+    **options: Any,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in some consecutive row groups, with the content of files."""
+    first_row = sum(source.shard_sizes[: row_groups[0]])
+    yield from files.added(read(row_groups, **options), source.url, first_row)
 
 
 #: Bytes of a row's entry in the shard's offset table.

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.readwriter import DataFrameWriter
 
+    from mdstorm_backend.write.file_columns import FileColumns
+
 _PREFIX = "_mdstorm_staging_"
 
 #: Size of row groups. They are read whole, so they should be no larger than shards.
@@ -64,6 +66,7 @@ def materialize_staged(
     shard_size: int | None = None,
     compression: str | None = None,
     storage_options: dict[str, Any] | None = None,
+    files: FileColumns | None = None,
 ) -> Dataset:
     """Write a DataFrame as `materialize` does, but through Parquet files from the executors.
 
@@ -71,6 +74,8 @@ def materialize_staged(
     ----------
     df, url, dtype, decimals, shard_size, compression, storage_options
         As for `materialize`; the driver writes to `url`, so the options may include credentials.
+    files : FileColumns, optional
+        Further columns with the content of files, which the driver reads.
     staging_dir_url : str
         Directory that Spark can write to and this process can read, used during the call. Existing
         files in it are kept.
@@ -86,6 +91,8 @@ def materialize_staged(
         to a different disk at the same path. A job that fails raises Spark's own error.
     """
     schema = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
+    if files is not None:
+        files.planned(schema, "the DataFrame")
     staging = _new_directory(staging_dir_url)
     if sessions.spark_url(staging.url).startswith("file:") and not sessions.is_local(
         df.sparkSession
@@ -104,6 +111,7 @@ def materialize_staged(
             url,
             plan=schema,
             recode=lambda batch: _restored(schema, batch),
+            files=files,
             shard_size=shard_size,
             compression=compression,
             storage_options=storage_options,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mdstorm_backend.datasets.added_columns import (
     AddedColumns,
+    FilesBelow,
     add_columns,
     check_file_bytes,
     check_files,
     check_row_numbers,
-    file_columns,
 )
 from mdstorm_backend.datasets.chosen_rows import ChosenRows, check_rows, choose_rows
 from mdstorm_backend.datasets.dataset import (
@@ -25,6 +25,7 @@ __all__ = [
     "AddedColumns",
     "ChosenRows",
     "Dataset",
+    "FilesBelow",
     "Filters",
     "Mask",
     "SampleDataset",
@@ -39,7 +40,6 @@ __all__ = [
     "choose_rows",
     "describe_dataset",
     "describe_place",
-    "file_columns",
     "fingerprint_of",
     "open_dataset",
 ]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base import check_integer, choose_among
+from mdstorm_backend.base import check_integer
 from mdstorm_backend.datasets.dataset_view import DatasetView
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format import Batch, Column, Schema
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.read import FileReader, SampleSource, column_to_numpy
-from mdstorm_backend.read.added_columns import AddedColumn, NamedContent, Numbers, RowNumbers
+from mdstorm_backend.read.added_columns import (
+    AddedColumn,
+    NamedContent,
+    Numbers,
+    RowNumbers,
+    file_columns,
+)
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.storage import NamedFiles
@@ -95,34 +100,10 @@ def with_files(
     """
     check_files("files", files)
     check_file_bytes("max_file_bytes", max_file_bytes)
-    columns = file_columns(source, files)
+    columns = file_columns(source.schema, files, source.url)
     added = [NamedContent(column, files[column.name]) for column in columns]
     named = NamedFiles(source.root, below or (), max_bytes=max_file_bytes)
     return AddedColumns(source, added, "files", FileReader(dict(files), named, source.url))
-
-
-def file_columns(source: SampleSource, files: Mapping[str, str] | None) -> list[Column]:
-    """Return the columns of contents that ``files=`` adds to a dataset.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a column of paths does not exist, or holds other values than strings.
-    """
-    found = []
-    for name, path in (files or {}).items():
-        column = source.schema.get(path)
-        if column is None or not pa.types.is_string(column.arrow_type):
-            what = "does not exist" if column is None else f"is of type {column.shown_type}"
-            nearest = choose_among(path, source.schema.names) if column is None else ""
-            raise InvalidArgumentError(
-                f"files={{{name!r}: {path!r}}} reads paths from column {path!r} of {source.url}, "
-                f"which {what}{nearest or ': name a column of strings'}"
-            )
-        origin = replace(column.origin, path_column=path)
-        nulls = column.null_count
-        found.append(Column(name, "bytes", "binary", null_count=nulls, origin=origin))
-    return found
 
 
 class AddedColumns(DatasetView):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.read.added_columns import file_columns
 from mdstorm_backend.read.batch_formats import (
     arrays_to_pandas,
     column_for_pandas,
@@ -57,6 +58,7 @@ __all__ = [
     "column_to_numpy",
     "decode_late",
     "decoded_names",
+    "file_columns",
     "map_in_threads",
     "objects",
     "output_name",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from mdstorm_backend.format import Batch, Column, Values
+from mdstorm_backend.base import choose_among
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.format import Batch, Column, Schema, Values
 from mdstorm_backend.read.block import Located
 
 #: Sample numbers within a dataset, in any order.
@@ -76,3 +79,27 @@ class NamedContent:
     def __call__(self, parts: Sequence[Located], batch: Batch) -> Values:
         """Return the paths, without copying."""
         return batch[self.path]
+
+
+def file_columns(schema: Schema, files: Mapping[str, str] | None, url: str) -> list[Column]:
+    """Return the columns of contents that ``files=`` adds to columns of a dataset.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a column of paths does not exist, or holds other values than strings.
+    """
+    found = []
+    for name, path in (files or {}).items():
+        column = schema.get(path)
+        if column is None or not pa.types.is_string(column.arrow_type):
+            what = "does not exist" if column is None else f"is of type {column.shown_type}"
+            nearest = choose_among(path, schema.names) if column is None else ""
+            raise InvalidArgumentError(
+                f"files={{{name!r}: {path!r}}} reads paths from column {path!r} of {url}, "
+                f"which {what}{nearest or ': name a column of strings'}"
+            )
+        origin = replace(column.origin, path_column=path)
+        nulls = column.null_count
+        found.append(Column(name, "bytes", "binary", null_count=nulls, origin=origin))
+    return found

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from mdstorm_backend.write.file_columns import FileColumns
+
 _logger = logging.getLogger(__name__)
 
 
@@ -39,6 +41,7 @@ def materialize(
     storage_options: dict[str, Any] | None = None,
     plan: Schema | None = None,
     recode: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+    files: FileColumns | None = None,
     extra: Mapping[str, Any] | None = None,
     progress: bool = True,
     overwrite: bool = False,
@@ -75,6 +78,8 @@ def materialize(
         How to store the columns, instead of the plan made from their types, `dtype` and `decimals`.
     recode : callable, optional
         Called on the executors with every record batch; returns a batch with the columns of `plan`.
+    files : FileColumns, optional
+        Further columns with the content of files, which the executors read.
     extra : dict, optional
         Further JSON entries to store next to the schema, under the key ``"mdstorm"`` of the index.
     progress : bool
@@ -112,6 +117,8 @@ def materialize(
     check_no_secrets(storage_options or {})
     check_destination(url)
     schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
+    if files is not None:
+        schema = files.planned(schema, "the DataFrame")
     location = Location.of(url, storage_options)
     replaced = commit.index_to_replace(location, overwrite=overwrite)
     job = tasks.PartitionJob(secrets.token_hex(4), (location,), format_)
@@ -120,6 +127,7 @@ def materialize(
     claim = commit.claim_directory(location)
     try:
         task = {"job": job, "schema": schema, "names": df.columns, "recode": recode}
+        task["files"] = files
         texts = run_job(df, tasks.write_batches, task, schema, shown=progress)
         partitions = tasks.reports_by_partition(texts).values()
         reports = [report for found in partitions for report in found]

@@ -19,6 +19,8 @@ from mdstorm_backend.write import batch_shards, directories, full_shard, sample_
 if TYPE_CHECKING:
     import pandas as pd
 
+    from mdstorm_backend.write.file_columns import FileColumns
+
 
 #: Spark schema of a task's result: one JSON string per shard.
 REPORT_SCHEMA = "report string"
@@ -165,11 +167,12 @@ def write_batches(
     schema: Schema,
     names: Sequence[str] = (),
     recode: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+    files: FileColumns | None = None,
 ) -> Batches:
     """Write the record batches of a partition.
 
-    The batches have the columns of `schema` in order, under any names. With `recode`, which
-    converts batches to `schema`, they have the columns `names` instead.
+    The batches have the columns of `schema` in order, except those of `files`, under any names.
+    With `recode`, which converts batches to `schema`, they have the columns `names` instead.
 
     Yields
     ------
@@ -179,6 +182,8 @@ def write_batches(
     names = list(names or schema.names)
     named = (pa.RecordBatch.from_arrays(b.columns, names=names) for b in join_small(batches))
     rows = map(recode, named) if recode else named
+    if files is not None:
+        rows = files.added(rows, "this partition")
     reports = job.write(partial(batch_shards.BatchShards, schema, job.format_), rows)
     yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
 

@@ -178,9 +178,7 @@ def test_streams_read_files_below_the_given_directories(tmp_path: Path, local: s
     assert sorted(pairs) == sorted((number, content(number)) for number in [*range(5)] * 2)
 
 
-def test_iteration_ahead_of_a_slow_consumer_is_bounded(
-    local: str, requests: list[str]
-) -> None:
+def test_iteration_ahead_of_a_slow_consumer_is_bounded(local: str, requests: list[str]) -> None:
     """Small files are requested ahead by their number, and large ones by their size."""
     dataset = StreamingDataset(local=local, batch_size=1, order=ExactOrder(), prefetch=2, **FILES)
     batches = iter(StreamingDataLoader(dataset, batch_size=1))
@@ -218,5 +216,5 @@ def test_large_files_wait_instead_of_filling_the_memory(
     given = {"batch_size": batch_size, "order": ExactOrder(), "prefetch": 2, **FILES}
     loader = StreamingDataLoader(StreamingDataset(local=local, **given), batch_size=batch_size)
     assert sum(len(batch["number"]) for batch in loader) == ROWS
-    print('MOST', most)
+    print("MOST", most)
     assert most <= 32 + 3 * batch_size
