@@ -30,10 +30,10 @@ from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
 from mdstorm_backend.catalogs import check_destination, check_parts, of_table, table_name
-from mdstorm_backend.datasets import Dataset, FilesBelow, check_file_bytes, check_files
+from mdstorm_backend.datasets import Dataset, check_file_bytes, check_files
 from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
-from mdstorm_backend.storage import MAX_FILE_BYTES, Location, NamedFiles
+from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow, Location, NamedFiles
 from mdstorm_backend.tables import AsOf
 from mdstorm_backend.write import index_to_replace
 

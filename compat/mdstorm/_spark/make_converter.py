@@ -22,7 +22,7 @@ from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
 from mdstorm_backend.catalogs import hint_of_parts, of_table, table_name
 from mdstorm_backend.convert import materialize_staged
-from mdstorm_backend.datasets import Dataset, FilesBelow, open_dataset
+from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import (
     MARKER_NAME,
     become_floats,
@@ -31,7 +31,7 @@ from mdstorm_backend.format import (
     plan_types,
 )
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.storage import MAX_FILE_BYTES, Location, url_of
+from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow, Location, url_of
 from mdstorm_backend.tables import AsOf
 
 if TYPE_CHECKING:
@@ -195,8 +195,8 @@ def make_spark_converter(
         df = str(url_of(df))
     if isinstance(df, str):
         check_float_dtype(dtype)
-        given = {"cache_key": cache_key, "keep": keep, "compression_codec": compression_codec}
-        given["files"] = files
+        given: dict[str, Any] = {"cache_key": cache_key, "keep": keep, "files": files}
+        given["compression_codec"] = compression_codec
         _check_not_given(df, given)
         converter = _converter_of_path(df, decimals, as_of, storage_options)
         if dtype is not _DEFAULT_DTYPE:

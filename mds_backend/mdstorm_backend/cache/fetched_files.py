@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -45,7 +46,7 @@ class FetchedFiles:
         if location.is_local_disk:
             return self.files.read(path)
         attempts = partial(with_retries, location, name, self.options)
-        fetch = partial(attempts, partial(self.files.read, path))
+        fetch: Callable[[], bytes] = partial(attempts, partial(self.files.read, path))
         keeps = (self.options.directory, self.options.limit) != (None, None)
         if not keeps or not (identity := attempts(partial(self.files.identity, path))):
             return fetch()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mdstorm_backend.datasets.added_columns import (
     AddedColumns,
-    FilesBelow,
     add_columns,
     check_file_bytes,
     check_files,
@@ -25,7 +24,6 @@ __all__ = [
     "AddedColumns",
     "ChosenRows",
     "Dataset",
-    "FilesBelow",
     "Filters",
     "Mask",
     "SampleDataset",

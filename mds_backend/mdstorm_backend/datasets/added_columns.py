@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +24,7 @@ from mdstorm_backend.read.added_columns import (
 )
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.decoded_images import reading_samples
-from mdstorm_backend.storage import NamedFiles
-
-#: Directories from which files may be read, or the storage options of each.
-FilesBelow: TypeAlias = Sequence[str] | Mapping[str, Mapping[str, Any]]
+from mdstorm_backend.storage import FilesBelow, NamedFiles
 
 #: Assumed size of a file, which decides how many rows are read at a time for a transform.
 _FILE_BYTES = 64 << 10

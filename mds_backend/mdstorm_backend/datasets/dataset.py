@@ -17,7 +17,7 @@ from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_fi
 from mdstorm_backend.cache.dataset_files import DirectFiles
 from mdstorm_backend.cache.shard_cache import source_of
 from mdstorm_backend.catalogs import check_no_table_name
-from mdstorm_backend.datasets.added_columns import FilesBelow, with_files
+from mdstorm_backend.datasets.added_columns import with_files
 from mdstorm_backend.datasets.description import describe_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
 from mdstorm_backend.datasets.whole_dataset import WholeDataset
@@ -29,7 +29,7 @@ from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.stored_schema import restored, schema_of
 from mdstorm_backend.read import OpenShards
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.storage import MAX_FILE_BYTES, Arrival, Buffer, Location
+from mdstorm_backend.storage import MAX_FILE_BYTES, Arrival, Buffer, FilesBelow, Location
 
 #: Number of mapped shards to keep open if the cache is limited, since removing an open file does
 #: not free any space.

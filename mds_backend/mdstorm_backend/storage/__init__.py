@@ -9,7 +9,12 @@ from __future__ import annotations
 from mdstorm_backend.storage.filesystems import check_scheme, open_filesystem, use_no_executors
 from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file
 from mdstorm_backend.storage.location import Location, copy_complete, modification_of, seconds_of
-from mdstorm_backend.storage.named_files import MAX_FILE_BYTES, NamedFiles, identity_of
+from mdstorm_backend.storage.named_files import (
+    MAX_FILE_BYTES,
+    FilesBelow,
+    NamedFiles,
+    identity_of,
+)
 from mdstorm_backend.storage.stores.store import bucket_of
 from mdstorm_backend.storage.urls import (
     check_no_secrets,
@@ -22,6 +27,7 @@ __all__ = [
     "MAX_FILE_BYTES",
     "Arrival",
     "Buffer",
+    "FilesBelow",
     "Location",
     "NamedFiles",
     "bucket_of",

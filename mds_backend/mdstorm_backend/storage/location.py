@@ -74,7 +74,7 @@ class Location:
     def of(
         cls,
         url: str | os.PathLike[str],
-        storage_options: dict[str, Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
         filesystem: Any = None,
     ) -> Location:
         """Return the location for a URL or a path.

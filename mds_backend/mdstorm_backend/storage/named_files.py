@@ -12,7 +12,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from mdstorm_backend import errors
@@ -25,6 +25,9 @@ MAX_FILE_BYTES = 256 << 20
 _NEVER = re.compile(r"https?:|.*::", re.IGNORECASE | re.DOTALL)
 #: Directories whose files are interfaces to the kernel; /dev/shm is a disk in memory.
 _KERNEL = re.compile(r"/(proc|sys|dev(?!/shm/))(/|$)")
+
+#: Directories whose files may be read, or the storage options of each.
+FilesBelow: TypeAlias = Sequence[str] | Mapping[str, Mapping[str, Any]]
 
 T = TypeVar("T")
 
@@ -51,7 +54,7 @@ class NamedFiles:
     def __init__(
         self,
         root: Location | None,
-        below: Sequence[str] | Mapping[str, dict[str, Any]] = (),
+        below: FilesBelow = (),
         *,
         max_bytes: int = MAX_FILE_BYTES,
     ) -> None:

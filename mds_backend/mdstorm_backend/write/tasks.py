@@ -181,7 +181,7 @@ def write_batches(
     """
     names = list(names or schema.names)
     named = (pa.RecordBatch.from_arrays(b.columns, names=names) for b in join_small(batches))
-    rows = map(recode, named) if recode else named
+    rows: Batches = map(recode, named) if recode else named
     if files is not None:
         rows = files.added(rows, "this partition")
     reports = job.write(partial(batch_shards.BatchShards, schema, job.format_), rows)

@@ -7,9 +7,11 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
+from tests.kit.small_datasets import write_dataset
 from tests.unit.mds_backend.cache.shards import RemoteFileSystem, Storage, files_in
 
 from mdstorm_backend.cache import CacheOptions, FetchedFiles, clear_cached, list_cached
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import InvalidArgumentError, MissingFileError
 from mdstorm_backend.storage import Location, NamedFiles
 
@@ -121,3 +123,21 @@ def test_one_of_several_threads_fetches_a_file(
 def test_directory_that_cannot_be_used_only_costs_the_copies(images: Path, local: Path) -> None:
     local.write_text("not a directory")
     assert fetched(images, directory=str(local)).read("1.jpg") == bytes([1]) * 100
+
+
+def test_dataset_with_a_cache_directory_reads_copies_in_later_epochs(
+    images: Path, local: Path, tmp_path: Path, storage: Storage
+) -> None:
+    table = {"path": [f"faulty://{images}/{number}.jpg" for number in range(10)]}
+    write_dataset(tmp_path / "labels", table, {"path": "string"})
+    dataset = open_dataset(
+        f"{tmp_path}/labels",
+        cache=CacheOptions(directory=str(local), retry=1),
+        files={"image": "path"},
+        files_below=[f"faulty://{images}"],
+    )
+    expected = [bytes([number]) * 100 for number in range(10)]
+    assert dataset.to_table()["image"].to_pylist() == expected
+    storage.faults += [fail] * 20  # of reads, not of requests for a file's version
+    assert dataset.to_table()["image"].to_pylist() == expected
+    assert len(storage.faults) == 20
