@@ -99,8 +99,14 @@ TABLES: dict[str, Callable[[], pa.Table]] = {"images": images, "numbers": number
 class Store:
     """The slow store in a separate process."""
 
-    def __init__(self, latency: float = LATENCY, at_once: int = 1000) -> None:
-        figures = (latency * STRETCH, LINK / STRETCH, CONNECTION / STRETCH, at_once)
+    def __init__(
+        self,
+        latency: float = LATENCY,
+        link: float = LINK,
+        connection: float = CONNECTION,
+        at_once: int = 1000,
+    ) -> None:
+        figures = (latency * STRETCH, link / STRETCH, connection / STRETCH, at_once)
         program = [sys.executable, Path(__file__).with_name("slow_store.py"), FOLDER]
         self._process = subprocess.Popen(
             [*map(str, program), *map(str, figures)],

@@ -174,7 +174,7 @@ class DecodedSource(WholeDataset):
         self, stored: Any, unischema: Unischema | None, floats: Floats = AS_STORED
     ) -> None:
         self.stored: SampleDataset = stored
-        self.url, self.root = self.stored.url, self.stored.root
+        self.url, self.root, self.cache = self.stored.url, self.stored.root, self.stored.cache
         self.shard_sizes = self.stored.shard_sizes
         self.shard_bytes = self.stored.shard_bytes  # of the values as stored, not decoded
         self.unischema = unischema

@@ -46,7 +46,8 @@ class ShardView(SampleDataset):
         self._owners = owners
         self._starts = starts
         self._sizes = sizes
-        self.url, self.schema, self.root = source.url, source.schema, source.root
+        self.url, self.schema = source.url, source.schema
+        self.root, self.cache = source.root, source.cache
         self.shard_sizes = tuple(sizes.tolist())
         per_row = source.nbytes / max(len(source), 1)  # estimated in proportion to rows
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base import check_integer
+from mdstorm_backend.cache import CacheOptions, FetchedFiles
 from mdstorm_backend.datasets.dataset_view import DatasetView
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format import Batch, Column, Schema
@@ -100,7 +101,9 @@ def with_files(
     columns = file_columns(source.schema, files, source.url)
     added = [NamedContent(column, files[column.name]) for column in columns]
     named = NamedFiles(source.root, below or (), max_bytes=max_file_bytes)
-    return AddedColumns(source, added, "files", FileReader(dict(files), named, source.url))
+    options = source.cache or CacheOptions()
+    fetched = FetchedFiles(named, options, source.url, source.all_rows.fingerprint)
+    return AddedColumns(source, added, "files", FileReader(dict(files), fetched.read, source.url))
 
 
 class AddedColumns(DatasetView):

@@ -23,7 +23,8 @@ class DatasetView(SampleDataset):
     def __init__(self, source: SampleSource, shard_sizes: Sequence[int]) -> None:
         self.source = source
         self.url, self.schema, self.bytes_ahead = source.url, source.schema, source.bytes_ahead
-        self.root, self.shard_sizes = source.root, tuple(shard_sizes)
+        self.root, self.cache = source.root, source.cache
+        self.shard_sizes = tuple(shard_sizes)
         per_row = source.nbytes / max(len(source), 1)  # estimated in proportion to rows
         self.shard_bytes = tuple(int(size * per_row) for size in shard_sizes)
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property, choose_among, require, warn_user
+from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets.filters import Filters, Mask
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
@@ -94,6 +95,8 @@ class SampleDataset(Described, ABC):
         The conditions that chose them, to be shown; empty if there were none.
     root : Location or None
         The directory of the dataset; None if there are several.
+    cache : CacheOptions or None
+        How files are copied to this machine.
     added : mapping of str to AddedColumn
         Make the columns that are not stored.
     file_reader : FileReader or None
@@ -109,6 +112,7 @@ class SampleDataset(Described, ABC):
     chosen: str | None = None
     where: str = ""
     root: Location | None = None
+    cache: CacheOptions | None = None
     added: Mapping[str, AddedColumn] = MappingProxyType({})
     file_reader: FileReader | None = None
     _open_shards: OpenShards[Any]

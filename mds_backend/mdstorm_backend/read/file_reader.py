@@ -26,7 +26,6 @@ from mdstorm_backend.format.values.batch import INT32_MAX, as_arrow, too_large
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.damage import leave_out_rows
 from mdstorm_backend.read.decoded_images import ImageDecoder, described_row
-from mdstorm_backend.storage import NamedFiles
 
 #: Threads that request files; they mostly wait for a network.
 THREADS = 64
@@ -64,8 +63,8 @@ class FileReader:
     ----------
     columns : mapping of str to str
         For each column of contents, the stored column of paths.
-    files : NamedFiles
-        Reads the files.
+    fetch : callable
+        Returns the content of a file, given its path. Must be picklable.
     url : str
         URL of the dataset, for messages.
     fill : mapping of str to bytes
@@ -75,7 +74,7 @@ class FileReader:
     """
 
     columns: Mapping[str, str]
-    files: NamedFiles
+    fetch: Callable[[str], bytes]
     url: str
     fill: Mapping[str, bytes] = field(default_factory=dict)
     skips: bool = False
@@ -184,7 +183,7 @@ class FileReader:
 
     def _read(self, path: str) -> bytes:
         with work(Cause.DOWNLOADS):
-            content = self.files.read(path)
+            content = self.fetch(path)
         self._seen.sizes.append(len(content))
         return content
 

@@ -105,6 +105,10 @@ class SampleSource(Protocol):
         """The directory of the dataset; None if there are several."""
 
     @property
+    def cache(self) -> Any:
+        """How files are copied to this machine, as `CacheOptions`; None for the defaults."""
+
+    @property
     def where(self) -> str:
         """The conditions that chose the rows, to be shown; empty if there were none."""
 

@@ -30,12 +30,16 @@ ADDED: dict[str, tuple[dict[str, Any], bool]] = {
     "size": ({"decode": "image", "size": 2}, True),
     "rows": ({"rows": [1, 2]}, True),
     "row_numbers": ({"row_numbers": "row"}, True),
+    "files": ({"files": {"content": "path"}}, True),
     "where": ({"where": [("a", ">", 1)]}, True),
     "check_ranks": ({"check_ranks": False}, False),
     "world": ({"world": (0, 1)}, False),
 }
 #: Arguments that raise an error with a cache, that choose the files, and a limit for errors.
-WITHOUT_ROW = {"order", "on_corrupt", "version", "timestamp", "max_image_bytes"}
+WITHOUT_ROW = {
+    *("order", "on_corrupt", "version", "timestamp"),
+    *("max_image_bytes", "max_file_bytes", "files_below"),
+}
 
 
 def described(frame: pd.DataFrame) -> pd.DataFrame:
@@ -121,8 +125,10 @@ class TestReaders:
             "x": [0.5] * 3,
             "price": [Decimal("1.5")] * 3,
             "image": [png.getvalue()] * 3,
+            "path": ["_file"] * 3,
         }
         url, cache = write_parquet(tmp_path / "data", columns), tmp_path / "c"
+        (tmp_path / "data/_file").write_bytes(b"content")
         spec = TransformSpec(
             described, edit_fields=[("a", np.str_, (), False)], selected_fields=["a"]
         )
