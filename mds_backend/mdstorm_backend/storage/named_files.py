@@ -205,7 +205,7 @@ class NamedFiles:
         if size > self.max_bytes:
             raise errors.InvalidArgumentError(
                 f"{url} has more bytes than the limit of {self.max_bytes} for one file: raise "
-                "max_file_bytes"
+                "max_file_bytes (--max-file-size)"
             )
 
     def _translated(self, location: Location, url: str, request: Callable[[], T]) -> T:

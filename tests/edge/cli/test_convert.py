@@ -110,6 +110,35 @@ def test_convert_with_every_option_applies_each_option(source: Path, target: Pat
     assert run(*against).exit_code == 1
 
 
+def test_files_that_a_column_names_are_stored(tmp_path: Path, target: Path) -> None:
+    for directory in ("source", "images"):
+        (tmp_path / directory).mkdir()
+    for name in ("source/_a.txt", "images/b.jpg"):
+        (tmp_path / name).write_text(name)
+    columns = {"near": ["_a.txt", None], "far": [f"{tmp_path}/images/b.jpg", "../images/b.jpg"]}
+    pq.write_table(pa.table(columns), tmp_path / "source" / "0.parquet")
+    command = [
+        "convert",
+        tmp_path / "source",
+        target,
+        "--files",
+        "text=near",
+        "--files",
+        "image=far",
+    ]
+    assert "images/b.jpg is not in an allowed directory" in run(*command).stderr
+    command += ["--files-below", tmp_path / "images"]
+    assert "limit of 3 for one file" in run(*command, "--max-file-size", 3).stderr
+    result = run(*command)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"Check with: mdstorm verify '{target}'" in result.stdout
+    table = open_dataset(str(target)).to_table()
+    assert table["text"].to_pylist() == [b"source/_a.txt", None]
+    assert table["image"].to_pylist() == [b"images/b.jpg"] * 2
+    wrong = run("convert", tmp_path / "source", target, "--files", "image")
+    assert "'image' is not of the form COLUMN=PATHS" in wrong.stderr
+
+
 def test_existing_dataset_is_replaced_only_with_overwrite(source: Path, target: Path) -> None:
     assert run("convert", source, target).exit_code == 0
     (target / "mine.txt").write_text("mine")
