@@ -94,7 +94,7 @@ class FileColumns:
                     }
                     yield Block([part.num_rows], batch=paths)
 
-        reader = FileReader(self.columns, FetchedFiles(self.files), url)
+        reader = FileReader(self.columns, FetchedFiles(self.files).read, url)
         with WorkAhead(_REQUESTS, name="mdstorm-files") as requests:
             for block in reader.ahead(blocks(), requests, _REQUESTS):
                 part = parts.popleft()
