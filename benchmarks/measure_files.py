@@ -1,9 +1,9 @@
 """Files that a column names, read from a store with latency, compared with bare requests.
 
-    python measure_files.py [ROUNDS]
+    python measure_files.py [ROUNDS [STRETCH]]
 
-Alternates bare GETs by threads, `StreamingDataset(files=)`, and a PyTorch ``DataLoader`` with 8
-processes over the same paths. Time is stretched as in `measure_store`.
+Alternates bare GETs by threads, s3fs in as many threads, `StreamingDataset(files=)`, and a PyTorch
+``DataLoader`` with 8 processes over the same paths. Time is stretched as in `measure_store`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from threading import local as thread_local
 from typing import Any
 from urllib.parse import urlsplit
 
+import fsspec
 import numpy as np
 from measure_store import FOLDER, STRETCH, Store
 from torch.utils.data import DataLoader, Dataset
@@ -29,7 +30,7 @@ from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, Streamin
 from mdstorm_backend.read.file_reader import THREADS
 
 LATENCY = 0.02
-FILES, FILE_BYTES, BATCH = 2000, 100_000, 64
+FILES, FILE_BYTES, BATCH = 1000, 100_000, 64
 PATHS = [f"bucket/files/{number:05}.bin" for number in range(FILES)]
 #: The figures of a round, and the seconds until the first batch.
 Figures = tuple[float, float]
@@ -55,11 +56,11 @@ def get(url: str, path: str) -> bytes:
     return found
 
 
-def by_threads(url: str) -> Figures:
-    """Read all files with bare GETs, as many at a time as mdstorm."""
+def by_threads(get_one: Callable[[str], bytes]) -> Figures:
+    """Read all files with as many threads as mdstorm."""
     start = time.monotonic()
     with ThreadPoolExecutor(THREADS) as pool:
-        found = pool.map(partial(get, url), PATHS)
+        found = pool.map(get_one, PATHS)
         first = [next(found) for _ in range(BATCH)] and time.monotonic() - start
         assert sum(map(len, found)) == (FILES - BATCH) * FILE_BYTES
     return first, time.monotonic() - start
@@ -84,9 +85,8 @@ def by_processes(url: str) -> Figures:
     return timed(loader, lambda batch: len(batch))
 
 
-def by_mdstorm(url: str, folder: str) -> Figures:
+def by_mdstorm(options: dict[str, str], folder: str) -> Figures:
     """Read all files as a column."""
-    options = {"endpoint_url": url, "key": "k", "secret": "s"}
     dataset = StreamingDataset(
         local=folder,
         order=ExactOrder(),
@@ -109,27 +109,29 @@ def timed(batches: Any, count: Callable[[Any], int]) -> Figures:
 def main() -> None:
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     write()
-    store = Store(LATENCY, 1e12, 1e12)
+    rounds, stretch = map(int, [*sys.argv[1:], 3, STRETCH][:1] + [*sys.argv[2:], STRETCH][:1])
+    store = Store(LATENCY * stretch / STRETCH, 1e12, 1e12)
+    options = {"endpoint_url": store.url, "key": "k", "secret": "s"}
+    s3 = fsspec.filesystem("s3", **options, config_kwargs={"max_pool_connections": THREADS})
     with tempfile.TemporaryDirectory() as folder:
         with MDSWriter(out=f"{folder}/data", columns={"path": "str"}) as writer:
             for path in PATHS:
                 writer.write({"path": f"s3://{path}"})
         ways: dict[str, Callable[[], Figures]] = {
-            "threads": partial(by_threads, store.url),
-            "mdstorm": partial(by_mdstorm, store.url, f"{folder}/data"),
+            "threads": partial(by_threads, partial(get, store.url)),
+            "mdstorm": partial(by_mdstorm, options, f"{folder}/data"),
+            "s3fs": partial(by_threads, s3.cat_file),
             "processes": partial(by_processes, store.url),
         }
         ways["mdstorm"]()  # imports libraries and creates a client
-        rounds = [
-            {name: way() for name, way in ways.items()} for _ in range(int(*sys.argv[1:] or [3]))
-        ]
+        found = [{name: way() for name, way in ways.items()} for _ in range(rounds)]
     store.close()
     for name in ways:
-        first = statistics.median(figures[name][0] for figures in rounds) / STRETCH / LATENCY
-        rate = statistics.median(FILES / figures[name][1] for figures in rounds) * STRETCH
+        first = statistics.median(figures[name][0] for figures in found) / stretch / LATENCY
+        rate = statistics.median(FILES / figures[name][1] for figures in found) * stretch
         print(f"{name:10} {rate:8,.0f} files/s  first batch after {first:.1f} latencies")
-    for name in ("threads", "processes"):
-        shares = [figures[name][1] / figures["mdstorm"][1] for figures in rounds]
+    for name in ("threads", "s3fs", "processes"):
+        shares = [figures[name][1] / figures["mdstorm"][1] for figures in found]
         print(f"mdstorm / {name}: {statistics.median(shares):.2f}")
 
 

@@ -164,7 +164,7 @@ class JoinedDataset(WholeDataset):
         #: The datasets. If a column has the same type in all of them, all get the same description
         #: of it: for example, that it has nulls, even if it has none in one of them.
         self.parts = tuple(part.with_columns(common) for part in parts)
-        self.url, self.cache = ", ".join(part.url for part in parts), parts[0].cache
+        self.url = ", ".join(part.url for part in parts)
         self.shard_sizes = tuple(size for part in parts for size in part.shard_sizes)
         self.shard_bytes = tuple(size for part in parts for size in part.shard_bytes)
         prints = " ".join(part.fingerprint for part in parts)
