@@ -37,6 +37,8 @@ from mdstorm_backend.read import (
     refill,
 )
 
+#: Number of samples that ``DataLoader`` workers read at a time if no batch size is given.
+_SAMPLES_AT_A_TIME, _FILES_AT_A_TIME = 1024, 64
 #: Rows per block of images.
 _IMAGES_AT_A_TIME = 64
 #: Bytes of samples whose shards are opened ahead of use, if opening a shard requires no network.
@@ -258,6 +260,11 @@ class ReaderOptions:
             return None
         fill = self.nulls.content_of_nulls(found.columns)
         return replace(found, fill=fill, skips=self.on_corrupt == "skip")
+
+    @property
+    def samples_at_a_time(self) -> int:
+        """How many samples a ``DataLoader`` worker reads at a time if no batch size is given."""
+        return _SAMPLES_AT_A_TIME if self.files is None else _FILES_AT_A_TIME
 
     @property
     def output_columns(self) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ class Reader:
     def __post_init__(self) -> None:
         check_batch_size(self.batch_size)
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
         """The stored columns to read."""
         return self._gather.schema
@@ -322,8 +322,9 @@ class Reader:
 
     def _completed(self, block: Block, share_of: Callable[[int], int]) -> Block:
         """Transform and finish a block whose files have been read."""
-        self._without_damage(block, self._changed, partial(_leave_out_images, self.images))
-        block.sizes = [num_rows(block.batch)]  # of the only batch
+        if self.transform is not None:
+            self._without_damage(block, self._changed, partial(_leave_out_images, self.images))
+            block.sizes = [num_rows(block.batch)]  # of the only batch
         return self._finished_soundly(block, share_of)
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
@@ -344,15 +345,14 @@ class Reader:
         return read(block)
 
     def _filled(self, block: Block, share_of: Callable[[int], int]) -> Block:
-        self._gathered_and_changed(block)
-        if self.transform is not None and len(block.sizes) == 1:
-            block.sizes = [num_rows(block.batch)]
+        self._gathered(block)
+        if self.transform is not None:
+            self._changed(block)
+            if len(block.sizes) == 1:
+                block.sizes = [num_rows(block.batch)]
         return self._finished(block, block.numbers, share_of)
 
     # The stages, each of which changes a block's batch
-
-    def _gathered_and_changed(self, block: Block) -> Block:
-        return self._changed(self._gathered(block))
 
     def _gathered(self, block: Block) -> Block:
         with work(Cause.DECODING):
@@ -362,13 +362,16 @@ class Reader:
         return block
 
     def _changed(self, block: Block) -> Block:
-        if self.transform is not None:
-            given = num_rows(block.batch)
-            with reading_samples(block.numbers), work(Cause.TRANSFORMS):
-                block.batch = self.transform(block.batch)
-            if self._keeps_rows and not (self.files and self.files.skips):
-                check_kept(given, num_rows(block.batch))
+        assert self.transform is not None
+        given = num_rows(block.batch)
+        with reading_samples(block.numbers), work(Cause.TRANSFORMS):
+            block.batch = self.transform(block.batch)
+        if self._keeps_rows and not (self.files and self.files.skips):
+            check_kept(given, num_rows(block.batch))
         return block
+
+    def _gathered_and_changed(self, block: Block) -> Block:
+        return self._changed(self._gathered(block))
 
     def _finished(
         self,

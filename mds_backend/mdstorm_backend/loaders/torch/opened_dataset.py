@@ -26,7 +26,6 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.torch.sample_iteration import (
-    SAMPLES_AT_A_TIME,
     SampleIteration,
     is_of_worker,
 )
@@ -259,7 +258,7 @@ class OpenedDataset:
     @property
     def samples_at_a_time(self) -> int:
         """Number of samples that a worker process reads at a time."""
-        return self.settings.batch_size or SAMPLES_AT_A_TIME
+        return self.settings.batch_size or self.options.samples_at_a_time
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
         """Resume the next iteration from a state: see `StreamingDataset.load_state_dict`."""

@@ -26,8 +26,6 @@ from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.order.state_values import damaged, number
 from mdstorm_backend.read import Block
 
-#: Number of samples that ``DataLoader`` workers read at a time if no batch size is given.
-SAMPLES_AT_A_TIME = 1024
 #: Key in a state that holds a worker's number and position.
 _WORKER = "worker"
 
@@ -122,7 +120,7 @@ class SampleIteration:
         PyTorch counts the samples that it receives, so skipping one would shift states and batches.
         """
         worker = self.worker
-        size = self.batch_size or (SAMPLES_AT_A_TIME if worker.count > 1 else 1)
+        size = self.batch_size or (self.options.samples_at_a_time if worker.count > 1 else 1)
         here = self.options.in_world(worker.world)
         return replace(here, batch_size=size, num_workers=worker.count, on_corrupt="raise")
 

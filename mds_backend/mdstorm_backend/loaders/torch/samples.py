@@ -36,9 +36,9 @@ class SampleMaker:
 
     @cached_property
     def decodes(self) -> bool:
-        """Whether the format's decoder suffices to make samples: no nulls, no images to decode."""
+        """Whether the format's decoder suffices to make samples: no nulls, images or files."""
         options = self._options
-        if options.fill_nulls or options.null_masks or options.images is not None:
+        if options.fill_nulls or options.null_masks or options.images or options.files:
             return False
         return not any(column.has_nulls for column in self._dataset.schema)
 
@@ -80,7 +80,8 @@ class SampleMaker:
         """Functions by column that convert decoded values as a block would; None: read a block."""
         if self.decodes:
             return {}
-        if not self._options.nulls.is_trivial or self._options.images is not None:
+        options = self._options
+        if not options.nulls.is_trivial or options.images or options.files:
             return None
         columns = [c for c in self._options.schema if c.has_nulls and not _is_text(c)]
         found = {column.name: _of_null_column(column) for column in columns}

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.kit.small_datasets import write_dataset
+from torch.utils.data import DataLoader
 
 from mdstorm_backend import (
     ExactOrder,
@@ -18,7 +19,7 @@ from mdstorm_backend import (
     StreamingDataset,
     open_dataset,
 )
-from mdstorm_backend.errors import MissingFileError
+from mdstorm_backend.errors import InvalidArgumentError, MissingFileError
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import make_tf_dataset
 from mdstorm_backend.storage import NamedFiles
@@ -112,6 +113,21 @@ def test_skipped_batches_are_not_read(local: str, requests: list[str]) -> None:
     assert sorted(requests) == sorted(f"files/{number}" for number in range(60, ROWS))
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_files_of_single_samples_are_read_ahead(
+    local: str, requests: list[str], workers: int
+) -> None:
+    dataset = StreamingDataset(local=local, order=ExactOrder(3, True, True), **FILES)
+    samples = iter(dataset)
+    first = next(samples)
+    assert first["image"] == content(first["number"])
+    assert len(requests) > 60
+    fork = {"multiprocessing_context": "fork"} if workers else {}
+    batches = [*DataLoader(copied(dataset), batch_size=8, num_workers=workers, **fork)]
+    pairs = pairs_in(batches)
+    assert Counter(pairs) == Counter((number, content(number)) for number in range(ROWS))
+
+
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the files that are read."""
@@ -178,43 +194,57 @@ def test_streams_read_files_below_the_given_directories(tmp_path: Path, local: s
     assert sorted(pairs) == sorted((number, content(number)) for number in [*range(5)] * 2)
 
 
-def test_iteration_ahead_of_a_slow_consumer_is_bounded(local: str, requests: list[str]) -> None:
-    """Small files are requested ahead by their number, and large ones by their size."""
-    dataset = StreamingDataset(local=local, batch_size=1, order=ExactOrder(), prefetch=2, **FILES)
-    batches = iter(StreamingDataLoader(dataset, batch_size=1))
-    next(batches)
-    del batches
-    assert len(requests) == ROWS  # fewer than are requested ahead
+class Large(bytes):
+    """Stands in for the content of a large file, and counts how many of them are in memory."""
+
+    held = most = 0
+    size = 100 << 20
+    lock = threading.Lock()
+
+    def __new__(cls) -> "Large":
+        with cls.lock:
+            cls.held += 1
+            cls.most = max(cls.most, cls.held)
+        return super().__new__(cls, b"x")
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __del__(self) -> None:
+        with self.lock:
+            Large.held -= 1
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A dataset whose files all have 100 MiB, in effect."""
+    monkeypatch.setattr(NamedFiles, "read", lambda files, path: Large())
+    monkeypatch.setattr(Large, "most", 0)
+    return write(tmp_path / "data")
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
+@pytest.mark.parametrize("options", [{}, {"window": 60}, {"shuffle_rows": True}], ids=str)
 def test_large_files_wait_instead_of_filling_the_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_size: int
+    large: str, batch_size: int, options: dict[str, Any]
 ) -> None:
-    size, lock, held, most = 100 << 20, threading.Lock(), 0, 0
-
-    class Large(bytes):
-        """Stands in for a file of 100 MiB, as long as it is referenced."""
-
-        def __len__(self) -> int:
-            return size
-
-        def __del__(self) -> None:
-            nonlocal held
-            with lock:
-                held -= 1
-
-    def read(files: NamedFiles, path: str) -> bytes:
-        nonlocal held, most
-        with lock:
-            held += 1
-            most = max(most, held)
-        return Large(b"x")
-
-    local = write(tmp_path / "data")
-    monkeypatch.setattr(NamedFiles, "read", read)
-    given = {"batch_size": batch_size, "order": ExactOrder(), "prefetch": 2, **FILES}
-    loader = StreamingDataLoader(StreamingDataset(local=local, **given), batch_size=batch_size)
+    order = ExactOrder(1, **options)
+    dataset = StreamingDataset(local=large, batch_size=batch_size, order=order, prefetch=2, **FILES)
+    loader = StreamingDataLoader(dataset, batch_size=batch_size)
     assert sum(len(batch["number"]) for batch in loader) == ROWS
-    print("MOST", most)
-    assert most <= 32 + 3 * batch_size
+    assert Large.most <= 32 + 3 * batch_size  # until the size of a file is known
+
+
+def test_batch_of_more_than_two_gib_raises_error(large: str) -> None:
+    dataset = open_dataset(large, files={"image": "path"})
+    with pytest.raises(InvalidArgumentError, match="more than 2 GiB in one batch"):
+        list(dataset.batches(30))
+
+
+def test_file_of_two_gb_is_refused_unread(tmp_path: Path) -> None:
+    local = write(tmp_path / "data", 3)
+    with (tmp_path / "data/files/1").open("wb") as file:
+        file.truncate(2_000_000_000)
+    dataset = open_dataset(local, files={"image": "path"})
+    with pytest.raises(InvalidArgumentError, match=r"sample 1 of .*limit of 268435456.*raise"):
+        dataset.to_table()
