@@ -169,6 +169,8 @@ class NamedFiles:
         real = os.path.realpath(path)
         if _KERNEL.match(real):
             raise self._refused(url, f"is an interface to the kernel, {real}")
+        if real == path:
+            return
         local = (allowed.path for allowed in self.locations if allowed.is_in_file_tree)
         if not any(_is_below(real, os.path.realpath(directory)) for directory in local):
             raise self._refused(url, f"is a link to {real}, which is not in an allowed directory")

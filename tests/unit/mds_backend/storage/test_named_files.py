@@ -182,16 +182,26 @@ def test_file_is_read_from_each_store_and_limited(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("fresh_filesystems")
-def test_object_is_requested_once_and_a_large_one_is_not_downloaded(s3: S3Server) -> None:
+def test_object_is_read_with_one_request(s3: S3Server) -> None:
     root = Location.of(S3_ROOT)
     root.write("a.jpg", [b"image"])
-    root.write("large", [bytes(10 << 20)])
-    files = NamedFiles(root, max_bytes=100)
     s3.requests.clear()
-    assert files.read("a.jpg") == b"image"
-    with pytest.raises(InvalidArgumentError, match="limit of 100"):
-        files.read("large")
-    assert [method for method, _ in s3.requests] == ["GET", "GET"]
+    assert NamedFiles(root).read("a.jpg") == b"image"
+    assert s3.requests == [("GET", f"/{BUCKET}/data/img/a.jpg")]
+
+
+def two_gigabytes(_: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+    """Announce an object of 2 GB, but send only its beginning."""
+    start("200 OK", [("Content-Length", str(2 << 30)), ("ETag", '"1"')])
+    return [b"image"]
+
+
+@pytest.mark.usefixtures("fresh_filesystems")
+def test_content_of_a_too_large_object_is_not_awaited(s3: S3Server) -> None:
+    s3.fault = lambda *_: two_gigabytes
+    with pytest.raises(InvalidArgumentError, match="max_file_bytes"):
+        NamedFiles(Location.of(S3_ROOT)).read("large")
+    assert s3.count("GET") == 1
 
 
 @pytest.mark.usefixtures("fresh_filesystems", "no_credentials")
