@@ -15,12 +15,13 @@ from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.cache import FetchedFiles
 from mdstorm_backend.errors import InvalidArgumentError, MDStormError
 from mdstorm_backend.format import Schema
+from mdstorm_backend.format.values.batch import INT32_MAX
 from mdstorm_backend.read import FileReader, file_columns
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.storage import NamedFiles, identity_of
 
-#: Requests of each task or converting thread, and the rows of each batch that it writes.
+#: Requests of each task or converting thread, and the most rows of each batch that it writes.
 _REQUESTS = 32
 _ROWS = 16
 
@@ -82,11 +83,13 @@ class FileColumns:
             If a file cannot be read; see `NamedFiles.read`.
         """
         parts: deque[pa.RecordBatch] = deque()
+        # An Arrow array, whose offsets are int32, must hold the files of a batch.
+        most = max(1, min(_ROWS, INT32_MAX // self.files.max_bytes))
 
         def blocks() -> Iterator[Block]:
             for batch in batches:
-                for start in range(0, batch.num_rows, _ROWS):
-                    part = batch.slice(start, _ROWS)
+                for start in range(0, batch.num_rows, most):
+                    part = batch.slice(start, most)
                     parts.append(part)
                     paths = {
                         name: part.column(path).cast(pa.string())

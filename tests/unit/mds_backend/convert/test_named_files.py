@@ -31,9 +31,9 @@ def source(tmp_path: Path) -> ParquetDataset:
     return write(tmp_path / "table", table.slice(0, 60), table.slice(60), row_group_size=40)
 
 
-def images(source: ParquetDataset) -> FileColumns:
+def images(source: ParquetDataset, max_bytes: int = 1000) -> FileColumns:
     below = [os.path.dirname(source.location.path) + "/images"]
-    return FileColumns({"image": "path"}, NamedFiles(source.location, below))
+    return FileColumns({"image": "path"}, NamedFiles(source.location, below, max_bytes=max_bytes))
 
 
 def test_converted_column_has_the_content_of_the_files(
@@ -50,6 +50,15 @@ def test_converted_column_has_the_content_of_the_files(
         assert table["id"].to_pylist() == [*range(ROWS)]
         assert dataset.schema["image"].null_count == 1
         assert len(dataset.shard_sizes) > 2
+
+
+@pytest.mark.parametrize(("max_bytes", "rows"), [(1 << 28, 7), (1 << 30, 1), (1 << 32, 1)])
+def test_files_of_a_batch_fit_into_an_arrow_array(
+    source: ParquetDataset, max_bytes: int, rows: int
+) -> None:
+    batches = source.to_table().to_batches()
+    added = images(source, max_bytes).added(batches, "this partition")
+    assert max(batch.num_rows for batch in added) == rows
 
 
 def test_error_names_column_row_and_file_and_leaves_nothing(
