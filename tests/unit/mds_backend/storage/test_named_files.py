@@ -250,8 +250,9 @@ def test_options_are_used_only_below_the_directory_that_they_are_for(
         seen = [(f"/{BUCKET}/data/img/a", True), (f"/{BUCKET}/data/img/inside/a", True)]
         assert server.seen == [*seen, (f"/{BUCKET}/data/img2/a", False)]
         options = {"key": "ROOTKEY", "secret": "secret", "endpoint_url": given.url}
-        NamedFiles(root, {same_bucket: options}).read(f"{same_bucket}/a")
-        assert given.seen == [(f"/{BUCKET}/data/img2/a", True)]
+        nested = NamedFiles(root, {same_bucket: {}, f"{same_bucket}/own": options})
+        assert nested.read(f"{same_bucket}/own/a") == nested.read(f"{same_bucket}/a") == b"image"
+        assert given.seen == [(f"/{BUCKET}/data/img2/own/a", True)]
         with pytest.raises(InvalidArgumentError, match="pickled"):
             pickle.dumps(NamedFiles(None, {same_bucket: options}))
 
