@@ -73,7 +73,7 @@ class ModelInputs:
     labels: ColumnNames | None = None
     sample_weights: ColumnNames | None = None
     stack: StackOption = False
-    added: Mapping[str, str] = field(default_factory=dict)
+    added: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stack", checked_stack(self.stack))

@@ -62,10 +62,10 @@ OnCorrupt: TypeAlias = Annotated[
     Argument(
         "raise",
         """{"raise", "skip"}
-        Whether to raise `CorruptDatasetError` for a damaged shard, row group, sample or image,
-        or to omit its rows from their batches, log them, and count them in a loader's
-        ``statistics()``. The number of batches stays the same; a batch with only damaged rows
-        is empty. Single samples always raise the error.
+        Whether to raise `CorruptDatasetError` for a damaged shard, row group, sample or image, and
+        for one of the `files` that does not exist, or to omit the rows from their batches, log
+        them, and count them in a loader's ``statistics()``. The number of batches stays the same; a
+        batch without other rows is empty. Single samples always raise the error.
         """,
         partial(base.check_one_of, choices=read.ON_CORRUPT),
     ),
@@ -144,8 +144,9 @@ Files: TypeAlias = Annotated[
         None,
         """mapping of str to str, optional
         Columns to add, each with the content of the files whose paths or URLs a column of strings
-        names, as bytes: ``{"image": "path"}``. Files are read ahead of use. Relative paths begin at
-        the dataset's directory. Nulls stay null. Filters and predicates get only the paths.
+        names, as bytes: ``{"image": "path"}``. Files are read ahead of use, and relative paths
+        begin at the dataset's directory. Filters and predicates get only the paths. A null path
+        gives a null.
         """,
         check_files,
     ),

@@ -139,10 +139,10 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         store, without waiting for each other. Different seeds in the elastic order raise an
         error, and other differences issue a warning.
     on_corrupt : {"raise", "skip"}
-        Whether to raise `CorruptDatasetError` for a damaged shard, row group, sample or image,
-        or to omit its rows from their batches, log them, and count them in a loader's
-        ``statistics()``. The number of batches stays the same; a batch with only damaged rows
-        is empty. Single samples always raise the error.
+        Whether to raise `CorruptDatasetError` for a damaged shard, row group, sample or image, and
+        for one of the `files` that does not exist, or to omit the rows from their batches, log
+        them, and count them in a loader's ``statistics()``. The number of batches stays the same; a
+        batch without other rows is empty. Single samples always raise the error.
     rows : sequence of int, slice or boolean array, optional
         Numbers of the rows to read, from 0 in stored order over all streams: an epoch consists of
         exactly these rows, which are shared, shuffled and resumed like a whole dataset. Numbers
@@ -157,8 +157,9 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         for one version of a table.
     files : mapping of str to str, optional
         Columns to add, each with the content of the files whose paths or URLs a column of strings
-        names, as bytes: ``{"image": "path"}``. Files are read ahead of use. Relative paths begin at
-        the dataset's directory. Nulls stay null. Filters and predicates get only the paths.
+        names, as bytes: ``{"image": "path"}``. Files are read ahead of use, and relative paths
+        begin at the dataset's directory. Filters and predicates get only the paths. A null path
+        gives a null.
     files_below : list of str or mapping of str to dict, optional
         Directories outside of the dataset's own from which `files` may be read, as URLs or paths,
         such as ``["/Volumes/main/images/"]``; a mapping also has the storage options of each.

@@ -19,7 +19,12 @@ from mdstorm_backend import (
     StreamingDataset,
     open_dataset,
 )
-from mdstorm_backend.errors import InvalidArgumentError, MissingFileError
+from mdstorm_backend.errors import (
+    CredentialsError,
+    InvalidArgumentError,
+    MissingFileError,
+    StorageError,
+)
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import make_tf_dataset
 from mdstorm_backend.storage import NamedFiles
@@ -158,6 +163,23 @@ def test_missing_files_are_requested_once_and_keep_positions(
         list(StreamingDataLoader(strict, batch_size=5))
     with pytest.raises(MissingFileError, match="sample 50 of"):
         StreamingDataset(local=local, **given)[50]
+
+
+@pytest.mark.parametrize("error", [CredentialsError, StorageError, InvalidArgumentError])
+def test_other_errors_are_not_skipped(
+    local: str, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    read = NamedFiles.read
+
+    def failing(files: NamedFiles, path: str) -> bytes:
+        if path == "files/17":
+            raise error(f"{path} fails")
+        return read(files, path)
+
+    monkeypatch.setattr(NamedFiles, "read", failing)
+    dataset = StreamingDataset(local=local, batch_size=5, on_corrupt="skip", **FILES)
+    with pytest.raises(error, match=r"'image' of sample 17 of .* column 'path': files/17 fails"):
+        list(StreamingDataLoader(dataset, batch_size=5))
 
 
 def test_same_path_is_requested_once_in_a_batch(tmp_path: Path, requests: list[str]) -> None:
