@@ -136,7 +136,11 @@ CHOICES: dict[str, dict[str, Any]] = {
     "predicate": {"predicate": in_lambda(["path"], lambda path: path is not None)},
     "mask": {"null_masks": ["image"]},
     "mask and filters": {"null_masks": ["image"], "filters": [("id", "<", 50)]},
-    "in processes": {"reader_pool_type": "process", "filters": [("id", "<", 50)]},
+    "in processes": {
+        "reader_pool_type": "process",
+        "workers_count": 1,
+        "filters": [("id", "<", 50)],
+    },
     "numbers": {"row_numbers": "row"},
     "a thread": {"workers_count": 1, "results_queue_size": 1},
     "none ahead": {"reader_pool_type": "dummy"},
