@@ -3,12 +3,14 @@
 import pickle
 import threading
 from collections import Counter
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from PIL import Image
 from tests.kit.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
@@ -163,6 +165,33 @@ def test_missing_files_are_requested_once_and_keep_positions(
         list(StreamingDataLoader(strict, batch_size=5))
     with pytest.raises(MissingFileError, match="sample 50 of"):
         StreamingDataset(local=local, **given)[50]
+
+
+def test_rows_with_the_same_missing_file_are_each_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_dataset(tmp_path, {"path": ["a", "a", "b"]}, {"path": "string"})
+    (tmp_path / "b").write_bytes(b"1")
+    dataset = StreamingDataset(local=str(tmp_path), batch_size=3, on_corrupt="skip", **FILES)
+    (batch,) = StreamingDataLoader(dataset, batch_size=3)
+    assert batch["image"] == [b"1"]
+    found = [record.getMessage() for record in caplog.records]
+    assert [message.count("column 'image' of sample") for message in found] == [1, 1]
+
+
+def test_damaged_shard_leaves_the_images_of_other_shards(tmp_path: Path) -> None:
+    local = write(tmp_path / "data")
+    image = BytesIO()
+    Image.new("RGB", (2, 2)).save(image, "png")
+    for number in range(ROWS):
+        (tmp_path / f"data/files/{number}").write_bytes(image.getvalue())
+    first = open_dataset(local).shard_sizes[0]
+    shard = min((tmp_path / "data").glob("*.mds"))
+    shard.write_bytes(shard.read_bytes()[:-9])
+    given = {"batch_size": ROWS, "on_corrupt": "skip", "decode": "image", **FILES}
+    (batch,) = StreamingDataLoader(StreamingDataset(local=local, **given), batch_size=ROWS)
+    assert batch["number"].tolist() == [*range(first, ROWS)]
+    assert batch["image"].shape == (ROWS - first, 2, 2, 3)
 
 
 @pytest.mark.parametrize("error", [CredentialsError, StorageError, InvalidArgumentError])
