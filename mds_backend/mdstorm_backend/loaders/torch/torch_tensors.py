@@ -153,7 +153,9 @@ def tensor_batches(
     # threads would spend waiting for each other.
     ahead = 1 if options.has_images and get_worker_info() is None else 0
     with WorkAhead(ahead, recorder) as decoders:
-        made = decoders.map(converted, blocks, 2) if ahead else map(converted, blocks)
+        made = (
+            decoders.map(converted, blocks, 2, first_here=True) if ahead else map(converted, blocks)
+        )
         for block, columns in made:
             names = tuple(columns)
             for offset, size, *values in zip(
