@@ -41,6 +41,8 @@ from mdstorm_backend.read import (
 _SAMPLES_AT_A_TIME, _FILES_AT_A_TIME = 1024, 64
 #: Rows per block of images.
 _IMAGES_AT_A_TIME = 64
+#: Rows of a row group whose files are in memory together.
+_FILES_AT_A_TIME = 128
 #: Bytes of samples whose shards are opened ahead of use, if opening a shard requires no network.
 _BYTES_AHEAD = 256 << 20
 
@@ -187,7 +189,10 @@ class ReaderOptions:
             # rather than a filter or predicate.
             cut = "as returned" if self.by_shard or self.leaves_out_rows else "as stored"
         parts = max(self.num_workers, 1)
-        return Batching(self.batch_size, cut, self.by_shard, self.drop_last, self.num_epochs, parts)
+        largest = None if self.files is None else _FILES_AT_A_TIME
+        return Batching(
+            self.batch_size, cut, self.by_shard, self.drop_last, self.num_epochs, parts, largest
+        )
 
     def plan(self, start: Position) -> Plan:
         """Return this rank's plan from a position onward; its share of the rows must be known."""

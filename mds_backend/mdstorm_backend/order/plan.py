@@ -134,6 +134,8 @@ class Batching(NamedTuple):
     by_shard : bool
         Whether a batch of the rank's own rows ends with each of its parts of shards, or with each
         window of such parts.
+    largest : int or None
+        Number of rows after which a batch also ends if batches end with shards.
     drop_last : bool
         Whether to drop batches that are not full.
     num_epochs : int or None
@@ -149,6 +151,7 @@ class Batching(NamedTuple):
     drop_last: bool = False
     num_epochs: int | None = 1
     num_parts: int = 1
+    largest: int | None = None
 
 
 class Samples(NamedTuple):

@@ -62,13 +62,13 @@ class RowPlan(Plan):
 
     @property
     def batch_size(self) -> int | None:
-        """Number of rows after which a batch ends; None if it ends with each part of a shard."""
-        return None if self.batching.by_shard else self.batching.size
+        """Number of rows after which a batch ends; None if it only ends with a part of a shard."""
+        return self.batching.largest if self.batching.by_shard else self.batching.size
 
     @property
     def even_size(self) -> int | None:
         """Number of stored rows in a batch, if it is fixed, so that ranks have equal batches."""
-        return self.batch_size if self.counts_stored else None
+        return self.batch_size if self.counts_stored and not self.batching.by_shard else None
 
     @property
     def unequal_because(self) -> str:
@@ -231,7 +231,7 @@ class RowPlan(Plan):
             skipped = 0
 
     def samples(self, part: int | None = 0) -> Samples:
-        """Return the row groups of a part, or of all parts; each row group is a batch."""
+        """Return the batches of a part, or of all parts, each with at most a row group."""
         every = 1 if part is None else self.batching.num_parts
         chunks, sized, ended = tee(islice(self._groups(), part, None, every), 3)
         return Samples(
@@ -241,7 +241,7 @@ class RowPlan(Plan):
         )
 
     def _groups(self) -> Iterator[tuple[Chunk, int]]:
-        """Yield the row groups or windows, each with its offset."""
+        """Yield the row groups or windows, or pieces of them, each with its offset."""
         skipped, rows, order = self.begin.row, self.rows, self.order
         for epoch in self.epochs:
             row = 0
@@ -251,10 +251,11 @@ class RowPlan(Plan):
                 else iter(order.pieces(self.bounds, rows, epoch))
             )
             for chunk in chunks:
-                used = chunk[max(skipped - row, 0) :]
+                first, size = max(skipped - row, 0), self.batch_size or max(len(chunk), 1)
+                for start in range(first, len(chunk), size):
+                    used = chunk[start : start + size]
+                    yield used, self.offset(epoch, row + start + len(used))
                 row += len(chunk)
-                if len(used):
-                    yield used, self.offset(epoch, row)
             skipped = 0
 
     @property

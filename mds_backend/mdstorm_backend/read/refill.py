@@ -79,7 +79,7 @@ class Refill:
         """Fill batches with the rows; they may span windows and epochs."""
         parts: list[Located] = []
         begin, size = self.plan.begin, self.plan.batch_size
-        missing, offset = size, 0
+        missing, offset, by_shard = size, 0, self.plan.batching.by_shard
         for window, epoch, first, row in _after(self._windows(transformed), begin.epoch, begin.row):
             rows = len(window)
             while first < rows:
@@ -87,7 +87,7 @@ class Refill:
                 parts.append(window[first:stop])
                 missing = None if missing is None else missing - stop + first
                 first, offset = stop, self.plan.offset(epoch, row - rows + stop)
-                if not missing:
+                if not missing or (by_shard and first == rows):
                     yield parts, sum(map(len, parts)), offset
                     parts, missing = [], size
         if parts and not self.plan.batching.drop_last:

@@ -25,6 +25,7 @@ from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.tf_utils import make_petastorm_dataset
 from mdstorm_backend import open_dataset
+from mdstorm_backend.storage import NamedFiles
 
 ROWS = 90
 FILES = {"files": {"image": "path"}}
@@ -234,11 +235,11 @@ def test_function_is_not_given_files_of_rows_that_a_filter_leaves_out(
         assert [batch.size.tolist() for batch in reader] == [[7, 7]]
 
 
-def write(folder: Path, table: Any, files: dict[str, bytes]) -> str:
+def write(folder: Path, table: Any, files: dict[str, bytes], row_group_size: int = 4) -> str:
     """Write a table, and files in a folder next to it; return the table's URL."""
     data = folder / "data"
     (data / "_files").mkdir(parents=True)
-    pq.write_table(pa.table(table), data / "a.parquet", row_group_size=4)
+    pq.write_table(pa.table(table), data / "a.parquet", row_group_size=row_group_size)
     for name, content in files.items():
         (data / "_files" / name).write_bytes(content)
     return data.as_uri()
@@ -397,3 +398,52 @@ def test_batched_loader_stacks_decoded_images(tmp_path: Path) -> None:
         batches = [*BatchedDataLoader(reader, batch_size=4)]
     assert [batch["image"].shape for batch in batches] == [(4, 3, 4, 3), (4, 3, 4, 3), (2, 3, 4, 3)]
     assert all((batch["image"][:, 0, 0, 0] == batch["id"]).all() for batch in batches)
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of the files that are read."""
+    found: list[str] = []
+    read = NamedFiles.read
+
+    def recorded(files: NamedFiles, path: str) -> bytes:
+        found.append(path)
+        return read(files, path)
+
+    monkeypatch.setattr(NamedFiles, "read", recorded)
+    return found
+
+
+@pytest.mark.parametrize("make", [make_batch_reader, make_reader])
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {},
+        {"shuffle_rows": True, "seed": 4},
+        {"filters": [("id", ">=", 0)]},
+        {"filters": [("id", ">=", 0)], "shuffle_rows": True, "seed": 4},
+    ],
+    ids=str,
+)
+def test_reader_does_not_hold_all_files_of_a_row_group(
+    tmp_path: Path, requests: list[str], make: Any, choice: dict[str, Any]
+) -> None:
+    table = {"id": range(500), "path": [f"_files/{n % 200}" for n in range(500)]}
+    url = write(tmp_path, table, {str(n): b"%d" % n for n in range(200)}, row_group_size=400)
+    options = {"num_epochs": 1, "reader_pool_type": "dummy", **FILES, **choice}
+
+    def pairs(items: Any) -> list[tuple[int, bytes]]:
+        if make is make_reader:
+            return [(int(item.id), item.image) for item in items]
+        return [pair for item in items for pair in zip(item.id.tolist(), item.image, strict=True)]
+
+    with make(url, **options) as reader:
+        found = [next(reader)]
+        assert 0 < len(requests) <= 128
+        found += [next(reader) for _ in range(2 if make is make_batch_reader else 150)]
+        state = reader.state_dict()
+    with make(url, **options) as reader:
+        reader.load_state_dict(state)
+        found += [*reader]
+    read = pairs(found)
+    assert sorted(read) == [(n, b"%d" % (n % 200)) for n in range(500)]
