@@ -250,6 +250,8 @@ class ReaderArguments:
             raise no_cache_with(f"order={self.added['order']!r}")
         if self.added["on_corrupt"] == "skip":
             raise no_cache_with("on_corrupt='skip'")
+        if self.added["files"]:  # the cache would not see that a file has changed
+            raise no_cache_with(f"files={self.added['files']!r}")
         return LocalDiskCache(
             self.cache_location,
             self.cache_size_limit,  # type: ignore[arg-type]  # checked by the class

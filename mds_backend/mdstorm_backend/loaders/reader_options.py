@@ -38,11 +38,11 @@ from mdstorm_backend.read import (
 )
 
 #: Number of samples that ``DataLoader`` workers read at a time if no batch size is given.
-_SAMPLES_AT_A_TIME, _FILES_AT_A_TIME = 1024, 64
+_SAMPLES_AT_A_TIME = 1024
 #: Rows per block of images.
 _IMAGES_AT_A_TIME = 64
-#: Rows of a row group whose files are in memory together.
-_FILES_AT_A_TIME = 128
+#: Rows whose files are read together, if no batch size is given.
+_FILES_AT_A_TIME = 64
 #: Bytes of samples whose shards are opened ahead of use, if opening a shard requires no network.
 _BYTES_AHEAD = 256 << 20
 

@@ -49,10 +49,9 @@ class _Seen:
         self.missing = 0
 
     @property
-    def expected_size(self) -> float:
-        """The expected size of a file, in bytes."""
-        sizes = [*self.sizes]
-        return sum(sizes) / len(sizes) if sizes else _UNKNOWN_SIZE
+    def expected_size(self) -> int:
+        """The expected size of a file, in bytes: that of the largest of the latest files."""
+        return max([*self.sizes], default=_UNKNOWN_SIZE)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tests.kit.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm._readers.keywords import AddedReaderKeywords, declared
+from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm.predicates import in_set
 
@@ -30,14 +31,13 @@ ADDED: dict[str, tuple[dict[str, Any], bool]] = {
     "size": ({"decode": "image", "size": 2}, True),
     "rows": ({"rows": [1, 2]}, True),
     "row_numbers": ({"row_numbers": "row"}, True),
-    "files": ({"files": {"content": "path"}}, True),
     "where": ({"where": [("a", ">", 1)]}, True),
     "check_ranks": ({"check_ranks": False}, False),
     "world": ({"world": (0, 1)}, False),
 }
 #: Arguments that raise an error with a cache, that choose the files, and a limit for errors.
 WITHOUT_ROW = {
-    *("order", "on_corrupt", "version", "timestamp"),
+    *("order", "on_corrupt", "files", "version", "timestamp"),
     *("max_image_bytes", "max_file_bytes", "files_below"),
 }
 
@@ -143,6 +143,11 @@ class TestReaders:
 
     def test_each_added_argument_is_in_the_table(self) -> None:
         assert {*ADDED, *WITHOUT_ROW} == set(declared(AddedReaderKeywords))
+
+    def test_cache_refuses_files_whose_changes_it_does_not_see(self, tmp_path: Path) -> None:
+        url = write_parquet(tmp_path / "named", {"path": ["a"]})
+        with pytest.raises(UnsupportedArgumentError, match=r"cache .* with files=\{'c': 'path'\}"):
+            cached(url, tmp_path / "cache", files={"c": "path"})
 
     def test_predicate_on_partitions_limits_the_cached_row_groups(self, tmp_path: Path) -> None:
         for part in ("x", "y"):
