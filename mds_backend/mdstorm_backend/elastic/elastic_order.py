@@ -294,6 +294,12 @@ class ElasticOrder(Order):
         names = [name for name in SETTINGS if name not in _NOT_IN_SETTINGS]
         return {**{name: getattr(self, name) for name in names}, "weights": self._hash_of_weights}
 
+    def compared_settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the settings without weights, which depend on the data, and the epoch size."""
+        settings = self.settings()
+        del settings["weights"]
+        return settings, {"epoch_size": settings.pop("epoch_size")}
+
     @cached_property
     def _hash_of_weights(self) -> str:
         counts = [weight.choose for weight in self.weights]

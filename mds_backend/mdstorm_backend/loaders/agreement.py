@@ -61,7 +61,6 @@ DELAY = 0.2
 _REMEDIES = {
     "dataset fingerprint": "open the same files on all ranks, pass the same version= of a table, "
     "or pickle one converter for all ranks",
-    "batch size": "pass the same batch size on all ranks",
     "seed": "pass the same seed on all ranks, without adding the rank",
     "epoch number": "make the same loaders on all ranks and iterate equally often, call "
     "set_epoch(epoch) on all of them, or pass check_ranks=False to a loader of a single rank",
@@ -69,14 +68,8 @@ _REMEDIES = {
     "batches of the previous pass": "take the same number of batches of each pass on all ranks, or "
     "call set_epoch(epoch) on all of them before it",
     "NumPy version": "install the same packages on all ranks, because the orders depend on NumPy",
-    "filters": "pass the same filters on all ranks",
-    "predicate": "pass the same predicate on all ranks",
     "rows": "pass equal rows= and where= on all ranks, and the same seed to random generators",
-    "epoch_size": "pass the same epoch_size on all ranks",
 }
-#: Differences of a selection by which rows are surely lost. A predicate may differ in a value that
-#: does not matter, such as the rank.
-_CHOICES = ("filters", "rows", "epoch_size")
 
 #: Values in the store from before this process started were written before the ranks were
 #: restarted, since a group exists only once all of its processes have started.
@@ -201,7 +194,9 @@ class Ranks:
         if is_new:
             turn = self._selections[alike]
             chosen = _chosen(segment, selection)
-            offers.append(_Offer(f"{alike}/{turn}", chosen, _CHOICES if turn == 1 else ()))
+            # A predicate may differ in a value that does not matter, such as the rank.
+            decisive = chosen.keys() - {"predicate"} if turn == 1 else ()
+            offers.append(_Offer(f"{alike}/{turn}", chosen, decisive))
         store = self._find_store()
         return lambda: list(_differences(store, self.rank, segment, *offers))
 
@@ -281,10 +276,11 @@ def _differences(
     for name, mine in offer.values.items():
         if mine == theirs[name] or None in (mine, theirs[name]):
             continue
+        remedy = _REMEDIES.get(name, f"pass the same {name} on all ranks")
         message = (
             f"rank {rank} begins epoch {epoch} of {url} with {name} {mine}, and rank "
             f"{other} {where}with {theirs[name]}, so ranks lose and repeat rows, now or after "
-            f"a resume: {_REMEDIES[name]}. check_ranks=False turns this check off"
+            f"a resume: {remedy}. check_ranks=False turns this check off"
         )
         yield are_same_rows and name in offer.decisive, message
     share = order.world.rank
@@ -322,9 +318,8 @@ def _kind(segment: Segment) -> tuple[str, dict[str, Any]]:
     Neither depends on the rows in the dataset.
     """
     options, order = segment.options, segment.options.order
-    settings = order.settings()
-    settings.pop("weights", None)
-    selection = {**vars(options.conditions), "epoch_size": settings.pop("epoch_size", None)}
+    settings, amounts = order.compared_settings()
+    selection = {**vars(options.conditions), **amounts}
     kind = {
         "order": order.name,
         "shares": order.num_ranks,

@@ -134,6 +134,13 @@ class Order(ABC):
         A state contains them.
         """
 
+    def compared_settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the `settings` that ranks compare, and of them those that limit the samples.
+
+        Neither depends on the data, which may differ between ranks.
+        """
+        return self.settings(), {}
+
     def over(self, shapes: Sequence[StreamShape], *, chosen: bool) -> Self:
         """Return the order for these streams, or for shards that are read as a single one.
 
