@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._datasets import open_stored
+from mdstorm._datasets import ReadDataset, open_stored
 from mdstorm._readers import Reader
 from mdstorm._spark import SparkDatasetConverter
 from mdstorm.errors import ArgumentTypeError
@@ -208,10 +208,7 @@ def load_trace(
 
 
 def _source_of(data: SampleSource) -> StoredData:
-    stored: Any = data
-    while inner := getattr(stored, "source", None) or getattr(stored, "stored", None):
-        stored = inner
-    return StoredData(data.url, getattr(stored, "table_version", None))
+    return StoredData(data.url, ReadDataset(data).table_version)
 
 
 def _opened(url: str, version: int | None, storage_options: dict[str, Any]) -> SampleSource:

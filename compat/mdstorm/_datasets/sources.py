@@ -335,8 +335,8 @@ class ReadDataset(Described):
     def _stored(self) -> Any:
         """The stored dataset, without views and decoding."""
         found: Any = self.source
-        while not isinstance(found, (Dataset, ParquetDataset)):
-            found = found.stored if hasattr(found, "stored") else found.source
+        while inner := next((name for name in ("stored", "source") if hasattr(found, name)), ""):
+            found = getattr(found, inner)
         return found
 
 
