@@ -19,19 +19,14 @@ ColumnOf: TypeAlias = Callable[[str], Column | None]
 MakeItems: TypeAlias = Callable[[Batch], Any]
 
 
-def cursor_of(
-    options: loaders.ReaderOptions,
-    make_items: MakeItems,
-    batched: bool,
-    recorder: loaders.Recorder,
-) -> ItemCursor:
+def cursor_of(options: loaders.ReaderOptions, make_items: MakeItems, batched: bool) -> ItemCursor:
     """Return a cursor over a reader's items, reading one shard per batch."""
     convert = each_batch(make_items)
     here = options.in_world()
     _ = here.first_plan.rows_per_epoch  # raises an error if there are more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
     options = replace(options, batch_size=rows, by_shard=True)
-    loader = loaders.Loader(options, splits=not batched, recorder=recorder)
+    loader = loaders.Loader(options, splits=not batched)
     return ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 from weakref import WeakSet
 
@@ -12,7 +13,7 @@ from mdstorm import errors
 from mdstorm._datasets import Opened, ReadDataset
 from mdstorm._petastorm_names import public
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
+from mdstorm._readers.decimals import undecided_decimals, warn_of_decimals
 from mdstorm._readers.items import cursor_of, items_of
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.reading_order import sample_order
@@ -93,9 +94,10 @@ class Reader(Described, OwnContext):
         #: The passes of this reader, and of loaders over it, have their own permutations.
         self._mdstorm_succession = succession = Succession(options.first, options.on_pass)
         options = replace(options, first=succession.following, on_pass=succession.record)
-        #: Decimal columns that loaders warn about; empty if the user declared a schema.
+        #: Loaders warn about decimal columns, unless the user declared a schema.
         inferred = options.output_columns if opened.inferred else ()
-        self._mdstorm_undecided = undecided_decimals(options, arguments, inferred)
+        undecided = undecided_decimals(options, arguments, inferred)
+        self._mdstorm_warn_of_decimals = partial(warn_of_decimals, options.dataset.url, undecided)
         self.schema = output_schema(
             opened.unischema,
             options.output_columns,
@@ -111,11 +113,7 @@ class Reader(Described, OwnContext):
         self.last_row_consumed = False
         self.stopped = False
         self._mdstorm_items_of = items_of(self.schema, options.column, batched, ngram)
-        #: Records the reader's own passes, and those that loaders make over it.
-        self._mdstorm_recorder = loaders.Recorder()
-        self._mdstorm_cursor = cursor_of(
-            options, self._mdstorm_items_of, batched, self._mdstorm_recorder
-        )
+        self._mdstorm_cursor = cursor_of(options, self._mdstorm_items_of, batched)
         self.dataset = ReadDataset(options.dataset)
         self._mdstorm_is_empty = not len(self.dataset)
         if self._mdstorm_is_empty:
@@ -284,7 +282,8 @@ class Reader(Described, OwnContext):
         last_pass : bool
             Whether to return statistics only for the pass that began last, instead of all passes.
         """
-        return loaders.Statistics.of(self._mdstorm_recorder, last_pass=last_pass)
+        recorder = self._mdstorm_cursor.loader.recorder
+        return loaders.Statistics.of(recorder, last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the reader's position, for `load_state_dict` of a reader with the same arguments.
@@ -354,10 +353,6 @@ class Reader(Described, OwnContext):
     @property
     def _mdstorm_options(self) -> loaders.ReaderOptions:
         return self._mdstorm_cursor.loader.options
-
-    def _mdstorm_warn_of_decimals(self, framework: Framework) -> None:
-        """Warn if a framework gets decimals and the user did not choose a type for them."""
-        warn_of_decimals(self._mdstorm_options.dataset.url, self._mdstorm_undecided, framework)
 
     def _mdstorm_restart(self) -> None:
         """Start a new pass, whatever the reader's position."""

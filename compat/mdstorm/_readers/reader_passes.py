@@ -78,7 +78,7 @@ class ReaderPasses:
             threads or PassThreads(),
             check=reader._mdstorm_check_running,
             splits=splits,
-            recorder=reader._mdstorm_recorder,
+            recorder=reader._mdstorm_cursor.loader.recorder,
         )
         with reader._mdstorm_lock:
             reader._mdstorm_loaders.add(self.loader)
