@@ -8,9 +8,8 @@ come from few shards, so that a node downloads only its own shards; ``naive`` ig
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,31 +27,8 @@ WINDOW = 1 << 20
 SORTED_AT_ONCE = 1 << 24
 
 
-@dataclass(frozen=True)
-class _Spans:
-    """Runs of consecutive ids: their first ids and their lengths."""
-
-    begins: IntArray
-    lengths: IntArray
-
-    def take(self, order: IntArray) -> _Spans:
-        return _Spans(self.begins[order], self.lengths[order])
-
-    def cut(self, parts: int) -> list[_Spans]:
-        """Cut the spans into `parts` equal parts; an empty span at a cut goes before the cut."""
-        stops = np.cumsum(self.lengths)
-        starts = stops - self.lengths
-        total = int(stops[-1]) if len(stops) else 0
-        found, first, begin = [], 0, 0
-        for part in range(parts):
-            end = total * (part + 1) // parts
-            last = int(np.searchsorted(stops, end, side="right"))
-            split = last < len(stops) and max(int(starts[last]), begin) < end
-            of_part = slice(first, last + split)
-            lows, highs = np.maximum(starts[of_part], begin), np.minimum(stops[of_part], end)
-            found.append(_Spans(self.begins[of_part] + lows - starts[of_part], highs - lows))
-            first, begin = last, end
-        return found
+#: Runs of consecutive ids, with shape (2, runs): their first ids and their lengths.
+_Spans: TypeAlias = npt.NDArray[np.int64]
 
 
 def shuffle(
@@ -123,18 +99,36 @@ def permutation(
         np.random.default_rng(seed + epoch).shuffle(ids)
         return ids
     blocks = block_range(algo, block_size)
-    spans = _Spans(np.cumsum(units) - units, units)
+    spans = np.stack([np.cumsum(units) - units, units])
     first = np.random.default_rng(seed)
-    spans = spans.take(first.permutation(len(units)))
+    spans = spans[:, first.permutation(len(units))]
     rng = np.random.default_rng(seed + epoch)
     wanted = range(canonical_nodes) if wanted is None else wanted
     if algo != "py2s":
-        return _shuffle_nodes(algo, spans.cut(canonical_nodes), rng, blocks, wanted, dtype)
+        return _shuffle_nodes(algo, _cut(spans, canonical_nodes), rng, blocks, wanted, dtype)
     shuffled = np.empty(total, dtype)
     _fill(shuffled, spans)
     _shuffle_sections(shuffled, _bounds(spans), first)
-    spans = _Spans(np.cumsum(spans.lengths) - spans.lengths, spans.lengths)
-    return shuffled[_shuffle_nodes(algo, spans.cut(canonical_nodes), rng, blocks, wanted, dtype)]
+    spans[0] = np.cumsum(spans[1]) - spans[1]
+    return shuffled[_shuffle_nodes(algo, _cut(spans, canonical_nodes), rng, blocks, wanted, dtype)]
+
+
+def _cut(spans: _Spans, parts: int) -> list[_Spans]:
+    """Cut spans into `parts` equal parts; an empty span at a cut goes before the cut."""
+    begins, lengths = spans
+    stops = np.cumsum(lengths)
+    starts = stops - lengths
+    total = int(stops[-1]) if len(stops) else 0
+    found, first, begin = [], 0, 0
+    for part in range(parts):
+        end = total * (part + 1) // parts
+        last = int(np.searchsorted(stops, end, side="right"))
+        split = last < len(stops) and max(int(starts[last]), begin) < end
+        of_part = slice(first, last + split)
+        lows, highs = np.maximum(starts[of_part], begin), np.minimum(stops[of_part], end)
+        found.append(np.stack([begins[of_part] + lows - starts[of_part], highs - lows]))
+        first, begin = last, end
+    return found
 
 
 def _shuffle_nodes(
@@ -147,10 +141,10 @@ def _shuffle_nodes(
 ) -> IntArray:
     """Shuffle each node's part, and return the concatenated parts of the wanted nodes."""
     if algo != "py2s":
-        parts = [part.take(rng.permutation(len(part.begins))) for part in parts]
+        parts = [part[:, rng.permutation(part.shape[1])] for part in parts]
     if algo == "py1br":
         starts = rng.integers(0, blocks[0], len(parts)).tolist()
-    sizes = {node: int(parts[node].lengths.sum()) for node in wanted}
+    sizes = {node: int(parts[node][1].sum()) for node in wanted}
     ids = np.empty(sum(sizes.values()), dtype)
     ends = zip(sizes, accumulate(sizes.values()), strict=True)
     of_nodes = {node: ids[end - sizes[node] : end] for node, end in ends}
@@ -158,16 +152,16 @@ def _shuffle_nodes(
     for node, part in enumerate(parts[: max(wanted) + 1]):
         of_node = of_nodes.get(node)
         if algo == "py2s":
-            part = part.take(rng.permutation(len(part.begins)))
+            part = part[:, rng.permutation(part.shape[1])]
         if of_node is not None:
             _fill(of_node, part)
         if algo == "py1br":
-            sections = _blocks(int(part.lengths.sum()), rng, *blocks, starts[node])
+            sections = _blocks(int(part[1].sum()), rng, *blocks, starts[node])
         else:
             sections = _bounds(part)
         _shuffle_sections(of_node, sections, rng)
         if algo == "py1e":
-            is_narrow |= _disperse(of_node, part.lengths.tolist(), rng, *blocks)
+            is_narrow |= _disperse(of_node, part[1].tolist(), rng, *blocks)
     if is_narrow:
         warn_user(
             "Shuffle block size was smaller than shard size for some shards: their samples mix "
@@ -192,13 +186,13 @@ def block_range(algo: str, block_size: int) -> tuple[int, int]:
 
 def _fill(ids: IntArray, spans: _Spans) -> None:
     """Write the ids of the spans into `ids`, one span after another."""
-    for begin, (start, stop) in zip(spans.begins.tolist(), _bounds(spans), strict=True):
+    for begin, (start, stop) in zip(spans[0].tolist(), _bounds(spans), strict=True):
         ids[start:stop] = np.arange(begin, begin + stop - start, dtype=ids.dtype)
 
 
 def _bounds(spans: _Spans) -> list[tuple[int, int]]:
     """Return the start and stop of each span in the concatenation of all spans."""
-    return list(pairwise(accumulate(spans.lengths.tolist(), initial=0)))
+    return list(pairwise(accumulate(spans[1].tolist(), initial=0)))
 
 
 def _blocks(
