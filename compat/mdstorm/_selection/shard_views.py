@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm_backend.datasets import Filters, Mask, SampleDataset, fingerprint_of
+from mdstorm_backend.datasets import DatasetView, Filters, Mask, fingerprint_of
 from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order import World
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import Rows, SampleSource, Shard
 
 
-class ShardView(SampleDataset):
+class ShardView(DatasetView):
     """A `SampleSource` whose shards are pieces of another source's shards.
 
     Its `fingerprint`, which states compare, identifies the other source and the pieces. It can be
@@ -42,26 +42,11 @@ class ShardView(SampleDataset):
         sizes: npt.NDArray[np.int64],
         identity: bytes = b"",
     ) -> None:
-        self.source = source
+        super().__init__(source, sizes.tolist())
         self._owners = owners
         self._starts = starts
-        self._sizes = sizes
-        self.url, self.schema = source.url, source.schema
-        self.root, self.cache = source.root, source.cache
-        self.shard_sizes = tuple(sizes.tolist())
-        per_row = source.nbytes / max(len(source), 1)  # estimated in proportion to rows
-        self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
         identity = identity or np.stack([owners, starts, sizes]).astype(np.int64).tobytes()
         self.fingerprint = fingerprint_of(f"{source.fingerprint} ".encode() + identity)
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether opening a shard only maps a file."""
-        return self.source.is_mapped
-
-    def files_identity(self) -> str:
-        """Identify the state of the source's files."""
-        return self.source.files_identity()
 
     @property
     def first_rows(self) -> npt.NDArray[np.int64]:
@@ -76,17 +61,17 @@ class ShardView(SampleDataset):
         """Return a piece, opening its shard if necessary."""
         return self._piece(number, self.source.shard(int(self._owners[number])))
 
+    def begin_shard(self, number: int) -> Shard:
+        """Return a piece, whose shard may still be downloading."""
+        return self._piece(number, self.source.begin_shard(int(self._owners[number])))
+
     def find_open(self, number: int) -> Shard | None:
         """Return a piece if its shard is open."""
         shard = self.source.find_open(int(self._owners[number]))
         return None if shard is None else self._piece(number, shard)
 
-    def release(self) -> None:
-        """Close open shards, which are reopened when needed."""
-        self.source.release()
-
     def _piece(self, number: int, shard: Shard) -> Shard:
-        start, size = int(self._starts[number]), int(self._sizes[number])
+        start, size = int(self._starts[number]), self.shard_sizes[number]
         return shard if size == shard.num_samples else _ShardPiece(shard, start, start + size)
 
 

@@ -15,6 +15,7 @@ from mdstorm_backend.datasets.dataset import (
     describe_place,
     open_dataset,
 )
+from mdstorm_backend.datasets.dataset_view import DatasetView
 from mdstorm_backend.datasets.description import describe_dataset
 from mdstorm_backend.datasets.filters import Filters, Mask, Term, check_where
 from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
@@ -24,6 +25,7 @@ __all__ = [
     "AddedColumns",
     "ChosenRows",
     "Dataset",
+    "DatasetView",
     "Filters",
     "Mask",
     "SampleDataset",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.read import SampleSource, Shard
@@ -12,10 +11,12 @@ from mdstorm_backend.read import SampleSource, Shard
 class DatasetView(SampleDataset):
     """A dataset that reads the shards of another dataset.
 
+    By default, `shard`, `begin_shard` and `find_open` take that dataset's numbers of shards.
+
     Parameters
     ----------
     source : SampleSource
-        The other dataset. `shard`, `begin_shard` and `find_open` take its shards' numbers.
+        The other dataset.
     shard_sizes : sequence of int
         Number of samples in each shard of this dataset.
     """
@@ -56,7 +57,3 @@ class DatasetView(SampleDataset):
     def release(self) -> None:
         """Close shards that are kept open."""
         self.source.release()
-
-    def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return sample `i`; by default all of its columns."""
-        return self.source.sample(i, columns)
