@@ -32,8 +32,9 @@ def dataset_of_rows(reader: Any) -> Any:
     # same length, and users can only expect this within a row group.
     is_fixed = all(spec.is_fixed for spec in specs)
     anyhow = dataset(by_shard=False) if is_fixed or not reader.batched_output else by_shard
-    _, rows, batches = _adapters()
-    return batches(by_shard, anyhow) if reader.batched_output else rows(anyhow)
+    if reader.batched_output:
+        return _adapted(BatchesDataset)(by_shard, anyhow)
+    return _adapted(RowsDataset)(anyhow)
 
 
 def dataset_of_ngrams(reader: Any) -> Any:
@@ -47,8 +48,7 @@ def dataset_of_ngrams(reader: Any) -> Any:
         for offset, columns in specs.items()
     }
     dataset = tf_loaders.traced_dataset(NGrams(reader, specs), _elements, signature)
-    plain, _, _ = _adapters()
-    return plain(_with_options(dataset, reader))
+    return _adapter()(_with_options(dataset, reader))
 
 
 @dataclass(frozen=True)
@@ -117,92 +117,99 @@ def _with_options(dataset: Any, reader: Any) -> Any:
     return tf_loaders.without_sharding(dataset) if is_share else dataset
 
 
+class ReaderDataset:
+    """Adds a position to a TensorFlow dataset over a reader."""
+
+    _elements: Elements
+
+    def __iter__(self) -> Any:
+        iterator: Any = tf.data.Dataset.__iter__(self)
+        self._elements.taken = None
+        iterator._mdstorm_elements = self._elements
+        iterator_class: Any = type(iterator)
+        iterator.__class__ = _counting_class(iterator_class)
+        return iterator
+
+    def state_dict(self, items: int | None = None) -> dict[str, Any]:
+        """Return the state of the latest iteration, for `load_state_dict`.
+
+        Parameters
+        ----------
+        items : int, optional
+            Number of this dataset's rows or batches used since the iteration began. By default,
+            it is the number that Python code has taken, as in ``for item in dataset``. Items
+            taken through derived datasets, such as by ``batch``, are not counted, so the number
+            is then required.
+
+        Raises
+        ------
+        StateMismatchError
+            If the number of items is not known, or the reader has its own position.
+        """
+        return self._elements.state_dict(items)
+
+    def load_state_dict(self, state: Mapping[str, Any], *, skip_batches: int = 0) -> None:
+        """Resume the next iteration from a state of an equivalent dataset.
+
+        If the state is within an epoch, a warning describes how to call Keras, which would cut
+        the following epochs short.
+
+        Parameters
+        ----------
+        state : mapping
+            The state.
+        skip_batches : int
+            Number of batches of a batch reader to leave out after the state.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If fewer than `skip_batches` remain in the pass, or this is a dataset of rows.
+        StateMismatchError
+            If `state` is not a state, or is from different data or a different way of reading.
+        """
+        loader = self._elements.load_state_dict(state, skip_batches)
+        tf_loaders.warn_about_keras(self, loader)
+
+
+class RowsDataset(ReaderDataset):
+    """A dataset of rows that are read in blocks."""
+
+    def __init__(self, parts: Blocks) -> None:
+        self._parts, self._elements = parts, parts.elements
+        super().__init__(parts.rows())  # type: ignore[call-arg]
+
+    def batch(
+        self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
+    ) -> Any:
+        """Batch rows like TensorFlow, but without first splitting the blocks."""
+        if others or options or not isinstance(drop_remainder, bool):
+            return _adapter().batch(self, batch_size, drop_remainder, *others, **options)
+        return _adapter()(self._parts.blocks().rebatch(batch_size, drop_remainder))
+
+
+class BatchesDataset(ReaderDataset):
+    """A dataset of batches, which can be unbatched into rows."""
+
+    def __init__(self, batches: Blocks, parts: Blocks) -> None:
+        self._parts, self._elements = parts, batches.elements
+        super().__init__(batches.blocks())  # type: ignore[call-arg]
+
+    def unbatch(self, *others: Any, **options: Any) -> Any:
+        """Split batches into rows."""
+        return _adapted(RowsDataset)(self._parts)
+
+
 @lru_cache(maxsize=1)
-def _adapters() -> tuple[Any, Any, Any]:
-    """Return TensorFlow's ``tf.compat.v1`` dataset class and its row and batch subclasses."""
-    adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
+def _adapter() -> Any:
+    """Return the class of TensorFlow's version 1 datasets; TensorFlow has no public name for it."""
+    return type(tf.compat.v1.data.Dataset.from_tensors(0))
 
-    class ReaderDataset(adapter):  # type: ignore[misc, valid-type]
-        """A dataset over a reader; the dataset has a position of its own."""
 
-        _elements: Elements
-
-        def __iter__(self) -> Any:
-            iterator = super().__iter__()
-            self._elements.taken = None
-            kind: Any = type(iterator)
-            iterator._mdstorm_elements = self._elements
-            iterator.__class__ = _counting_class(kind)
-            return iterator
-
-        def state_dict(self, items: int | None = None) -> dict[str, Any]:
-            """Return the state of the latest iteration, for `load_state_dict`.
-
-            Parameters
-            ----------
-            items : int, optional
-                Number of this dataset's rows or batches used since the iteration began. By default,
-                it is the number that Python code has taken, as in ``for item in dataset``. Items
-                taken through derived datasets, such as by ``batch``, are not counted, so the number
-                is then required.
-
-            Raises
-            ------
-            StateMismatchError
-                If the number of items is not known, or the reader has its own position.
-            """
-            return self._elements.state_dict(items)
-
-        def load_state_dict(self, state: Mapping[str, Any], *, skip_batches: int = 0) -> None:
-            """Resume the next iteration from a state of an equivalent dataset.
-
-            If the state is within an epoch, a warning describes how to call Keras, which would cut
-            the following epochs short.
-
-            Parameters
-            ----------
-            state : mapping
-                The state.
-            skip_batches : int
-                Number of batches of a batch reader to leave out after the state.
-
-            Raises
-            ------
-            InvalidArgumentError
-                If fewer than `skip_batches` remain in the pass, or this is a dataset of rows.
-            StateMismatchError
-                If `state` is not a state, or is from different data or a different way of reading.
-            """
-            loader = self._elements.load_state_dict(state, skip_batches)
-            tf_loaders.warn_about_keras(self, loader)
-
-    class RowsDataset(ReaderDataset):
-        """A dataset of rows that are read in blocks."""
-
-        def __init__(self, parts: Blocks) -> None:
-            self._parts, self._elements = parts, parts.elements
-            super().__init__(parts.rows())
-
-        def batch(
-            self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
-        ) -> Any:
-            """Batch rows like TensorFlow, but without first splitting the blocks."""
-            if others or options or not isinstance(drop_remainder, bool):
-                return super().batch(batch_size, drop_remainder, *others, **options)
-            return adapter(self._parts.blocks().rebatch(batch_size, drop_remainder))
-
-    class BatchesDataset(ReaderDataset):
-        """A dataset of batches, which can be unbatched into rows."""
-
-        def __init__(self, batches: Blocks, parts: Blocks) -> None:
-            self._parts, self._elements = parts, batches.elements
-            super().__init__(batches.blocks())
-
-        def unbatch(self, *others: Any, **options: Any) -> Any:
-            """Split batches into rows."""
-            return RowsDataset(self._parts)
-
-    return adapter, RowsDataset, BatchesDataset
+@lru_cache(maxsize=2)
+def _adapted(dataset_class: type[ReaderDataset]) -> Any:
+    """Return a subclass whose objects are also version 1 datasets."""
+    return type(dataset_class.__name__, (dataset_class, _adapter()), {})
 
 
 @lru_cache(maxsize=8)
