@@ -26,7 +26,9 @@ from mdstorm_backend.storage import check_no_secrets
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
+    from mdstorm_backend.datasets import Dataset
     from mdstorm_backend.loaders.torch import StreamingDataLoader, TorchBatch
+    from mdstorm_backend.parquet import ParquetDataset
 
     _Loader = TypeVar("_Loader", default=Any)
     #: The result of `batch_map`, or the batch itself without a `batch_map`.
@@ -414,3 +416,14 @@ class SparkDatasetConverter(Described):
         return ReadFiles(
             self.cache_dir_url, list(self.file_urls), arguments, inputs, use=self._mdstorm_use
         )
+
+
+def converter_of(
+    url: str, dataset: Dataset | ParquetDataset, decimals: str | None
+) -> SparkDatasetConverter:
+    """Return a converter over an open dataset, whose loaders use it and convert `decimals`."""
+    converter = SparkDatasetConverter(url, dataset.file_urls, len(dataset))
+    if decimals is not None:
+        converter._mdstorm_decimals = decimals
+    converter._mdstorm_known = dataset
+    return converter

@@ -1,4 +1,4 @@
-"""`make_spark_converter`, which converts a DataFrame or reuses its copy."""
+"""`make_spark_converter`, which converts a DataFrame, or reuses its copy."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mdstorm import errors
 from mdstorm._conversion import file_columns
-from mdstorm._datasets import open_stored
 from mdstorm._petastorm_names import public
 from mdstorm._spark import copies, deletion
-from mdstorm._spark.converter import SparkDatasetConverter
+from mdstorm._spark.converter import SparkDatasetConverter, converter_of
 from mdstorm._spark.renewed import Renewed
+from mdstorm._spark.stored_data import converter_of_path
 from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
-from mdstorm_backend.catalogs import hint_of_parts, of_table, table_name
+from mdstorm_backend.catalogs import of_table
 from mdstorm_backend.convert import materialize_staged
-from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.datasets import open_dataset
 from mdstorm_backend.format import (
     MARKER_NAME,
     become_floats,
@@ -30,7 +30,6 @@ from mdstorm_backend.format import (
     check_float_dtype,
     plan_types,
 )
-from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow, Location, url_of
 from mdstorm_backend.tables import AsOf
 
@@ -195,10 +194,9 @@ def make_spark_converter(
         df = str(url_of(df))
     if isinstance(df, str):
         check_float_dtype(dtype)
-        given: dict[str, Any] = {"cache_key": cache_key, "keep": keep, "files": files}
-        given["compression_codec"] = compression_codec
-        _check_not_given(df, given)
-        converter = _converter_of_path(df, decimals, as_of, storage_options)
+        of_copies: dict[str, Any] = {"cache_key": cache_key, "keep": keep, "files": files}
+        of_copies["compression_codec"] = compression_codec
+        converter = converter_of_path(df, decimals, as_of, storage_options, of_copies)
         if dtype is not _DEFAULT_DTYPE:
             converter._mdstorm_dtype = dtype
         return converter
@@ -253,7 +251,7 @@ def make_spark_converter(
     dataset = open_dataset(copies.find_or_convert(df, known_by, convert, cache_key))
     if cache_key if keep is None else keep:
         deletion.keep_after_exit(dataset.url)
-    converter = _converter(dataset.url, dataset, decimals)
+    converter = converter_of(dataset.url, dataset, decimals)
     converter._mdstorm_use = Renewed(dataset.url, MARKER_NAME)
     converter._mdstorm_use.renew()
     return converter
@@ -263,45 +261,6 @@ def make_spark_converter(
 def warn_of_dtype(dtype: str) -> None:
     """Log once per process that floating-point columns are converted."""
     _logger.warning("Converting floating-point columns to %s", dtype)
-
-
-def _check_not_given(path: str, arguments: dict[str, Any]) -> None:
-    """Raise InvalidArgumentError for an argument that applies only to copies."""
-    for name, value in arguments.items():
-        if value is not None:
-            raise errors.InvalidArgumentError(
-                f"{name}={value!r} applies to a copy, but {path!r} is read in place: leave {name} "
-                "out, or pass a DataFrame, such as spark.read.parquet(…)"
-            )
-
-
-def _converter_of_path(
-    path: str, decimals: str | None, as_of: AsOf, storage_options: dict[str, Any] | None
-) -> SparkDatasetConverter:
-    """Return a converter over existing data."""
-    name = table_name(path)
-    url = databricks_path(path) if name is None else name.url
-    dataset = open_stored(url, storage_options=storage_options, as_of=as_of)
-    version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
-    converter = _converter(url, dataset, decimals)
-    # Do not open a table by its file URLs, because the files may contain deleted rows, and
-    # credentials may be available only for the table's name.
-    if version is not None or name is not None:
-        converter.file_urls = [dataset.url]
-    converter._mdstorm_version = version
-    converter._mdstorm_storage_options = storage_options
-    converter._mdstorm_is_given = True
-    return converter
-
-
-def _converter(
-    url: str, dataset: Dataset | ParquetDataset, decimals: str | None
-) -> SparkDatasetConverter:
-    converter = SparkDatasetConverter(url, dataset.file_urls, len(dataset))
-    if decimals is not None:
-        converter._mdstorm_decimals = decimals
-    converter._mdstorm_known = dataset
-    return converter
 
 
 def mds_compression(codec: str | None) -> str | None:
@@ -322,29 +281,6 @@ def mds_compression(codec: str | None) -> str | None:
     if name in ("lz4", "deflate"):
         _logger.info("MDS has no codec %r: shards are compressed with %s", name, compression)
     return compression
-
-
-def databricks_path(path: str) -> str:
-    """Return the path that Petastorm would read, which on Databricks is on the DBFS mount.
-
-    Raises
-    ------
-    UnsupportedURLError
-        If it is a path outside DBFS on Databricks.
-    """
-    if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
-        return path
-    if path.startswith(("file:/dbfs/", "file:///dbfs/")):
-        return path
-    if path.startswith("dbfs:///") or (path.startswith("dbfs:/") and path[6:7] != "/"):
-        return "file:/dbfs/" + path.removeprefix("dbfs:").lstrip("/")
-    remedy = f"Write it as file:{path}. " if path.startswith("/dbfs/") else ""
-    raise errors.UnsupportedURLError(
-        "On databricks runtime, if `df` is a string, it must be a dbfs fuse path like "
-        f"file:/dbfs/xx or dbfs:/xx, found {path!r}. {remedy}Read other URLs with "
-        "mdstorm.make_batch_reader, or create the converter with SparkDatasetConverter(url, "
-        f"file_urls, number_of_rows){hint_of_parts(path)}"
-    )
 
 
 def check_driver() -> None:

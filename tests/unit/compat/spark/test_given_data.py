@@ -13,7 +13,7 @@ from tests.kit.parquet_files import write
 from tests.kit.small_datasets import write_numbers
 from tests.unit.compat.spark.converters import IN_ORDER, TABLE, Read, with_either, with_torch
 
-from mdstorm._spark.make_converter import databricks_path
+from mdstorm._spark.stored_data import databricks_path
 from mdstorm.errors import (
     ArgumentTypeError,
     DatasetNotFoundError,

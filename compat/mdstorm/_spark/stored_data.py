@@ -1,0 +1,72 @@
+"""Converters over data that exist at a path, or in a table, and are read in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from mdstorm import errors
+from mdstorm._datasets import open_stored
+from mdstorm._spark.converter import SparkDatasetConverter, converter_of
+from mdstorm_backend.catalogs import hint_of_parts, table_name
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.tables import AsOf
+
+
+def converter_of_path(
+    path: str,
+    decimals: str | None,
+    as_of: AsOf,
+    storage_options: dict[str, Any] | None,
+    of_copies: Mapping[str, Any],
+) -> SparkDatasetConverter:
+    """Return a converter over existing data, for the arguments of `make_spark_converter`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one of the arguments `of_copies`, which apply only to copies of frames, was passed.
+    """
+    for argument, value in of_copies.items():
+        if value is not None:
+            raise errors.InvalidArgumentError(
+                f"{argument}={value!r} applies to a copy, but {path!r} is read in place: leave "
+                f"{argument} out, or pass a DataFrame, such as spark.read.parquet(…)"
+            )
+    name = table_name(path)
+    url = databricks_path(path) if name is None else name.url
+    dataset = open_stored(url, storage_options=storage_options, as_of=as_of)
+    version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
+    converter = converter_of(url, dataset, decimals)
+    # Do not open a table by its file URLs, because the files may contain deleted rows, and
+    # credentials may be available only for the table's name.
+    if version is not None or name is not None:
+        converter.file_urls = [dataset.url]
+    converter._mdstorm_version = version
+    converter._mdstorm_storage_options = storage_options
+    converter._mdstorm_is_given = True
+    return converter
+
+
+def databricks_path(path: str) -> str:
+    """Return the path that Petastorm would read, which on Databricks is on the DBFS mount.
+
+    Raises
+    ------
+    UnsupportedURLError
+        If it is a path outside DBFS on Databricks.
+    """
+    if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+        return path
+    if path.startswith(("file:/dbfs/", "file:///dbfs/")):
+        return path
+    if path.startswith("dbfs:///") or (path.startswith("dbfs:/") and path[6:7] != "/"):
+        return "file:/dbfs/" + path.removeprefix("dbfs:").lstrip("/")
+    remedy = f"Write it as file:{path}. " if path.startswith("/dbfs/") else ""
+    raise errors.UnsupportedURLError(
+        "On databricks runtime, if `df` is a string, it must be a dbfs fuse path like "
+        f"file:/dbfs/xx or dbfs:/xx, found {path!r}. {remedy}Read other URLs with "
+        "mdstorm.make_batch_reader, or create the converter with SparkDatasetConverter(url, "
+        f"file_urls, number_of_rows){hint_of_parts(path)}"
+    )
