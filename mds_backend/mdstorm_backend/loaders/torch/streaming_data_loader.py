@@ -17,8 +17,9 @@ from mdstorm_backend.base.checks import keywords_of, overrides, refuses_assigned
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Loader, Statistics, Trace, describe_data
-from mdstorm_backend.loaders.torch import loader_passes, moved_batches, torch_batches
+from mdstorm_backend.loaders.torch import counted_passes, moved_batches, torch_batches
 from mdstorm_backend.loaders.torch.collation import collate_samples
+from mdstorm_backend.loaders.torch.loader_passes import LoaderPasses
 from mdstorm_backend.loaders.torch.sample_states import state_of_rank
 from mdstorm_backend.loaders.torch.streaming_dataset import (
     StreamingDataset,
@@ -147,7 +148,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         is_ours = isinstance(dataset, StreamingDataset)
         own_iteration = is_ours and overrides(dataset, StreamingDataset, "__iter__")
         reads_blocks = is_ours and not own_iteration and batch_size is not None
-        self._mdstorm = loader_passes.LoaderPasses(
+        self._mdstorm = LoaderPasses(
             batch_map=batch_map,
             device=moved_batches.check_device(device),
             reads_blocks=reads_blocks,
@@ -186,13 +187,13 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     @num_samples_yielded.setter
     def num_samples_yielded(self, count: int) -> None:
-        counted = self._mdstorm.counted or loader_passes.CountedPass()
+        counted = self._mdstorm.counted or counted_passes.CountedPass()
         self._mdstorm.counted_pass, counted.samples = counted, (count,)
 
     def _get_batch_size(self, batch: Any) -> int:
         """Return the number of samples in a batch made by PyTorch, as MosaicML Streaming does."""
         batch_size = None if self.batch_sampler is None else self.batch_size or 1
-        return loader_passes.rows_of(batch, batch_size)
+        return counted_passes.rows_of(batch, batch_size)
 
     def __bool__(self) -> bool:
         """Return True, also without a length: ``if self.loader:`` asks whether there is one."""
@@ -222,11 +223,12 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         if self.num_workers:
             torch_batches.check_can_be_sent(self, kept.batch_map)
         batches: Generator[Any, None, None]
-        if kept.reads_blocks:
-            own = _has_own_states(self.dataset)
-            batches = kept.run_counted(self, self._get_batch_size) if own else kept.run(self)
+        if not kept.reads_blocks:
+            batches = counted_passes.counted_batches(self, kept, self._get_batch_size)
+        elif _has_own_states(self.dataset):
+            batches = counted_passes.run_counted(self, kept, self._get_batch_size)
         else:
-            batches = loader_passes.counted_batches(self, kept, self._get_batch_size)
+            batches = kept.run(self)
         return kept.threads.follow(batches)
 
     def __getitem__(self, index: object) -> Any:
