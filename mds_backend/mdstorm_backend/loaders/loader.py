@@ -22,7 +22,7 @@ from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
-from mdstorm_backend.loaders.state import read_state
+from mdstorm_backend.loaders.state import read_state, write_state
 from mdstorm_backend.loaders.trace import Trace
 from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
@@ -259,7 +259,7 @@ class Loader:
         if (current := self._latest if is_within else self._current) is None:
             return self.next_state()
         unused = current.num_unused if unused is None else unused
-        return current.state_dict(current.position_before(unused))
+        return write_state(current.here, current.position_before(unused))
 
     def next_state(self) -> dict[str, Any]:
         """Return the state of the position at which the next iteration begins."""

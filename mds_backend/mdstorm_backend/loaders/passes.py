@@ -13,7 +13,6 @@ from mdstorm_backend.loaders.consumer import MOST_UNUSED, Usage
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
 from mdstorm_backend.loaders.segment import Segment
-from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.order import Plan, Position
 
 #: A position in `Pass.recent`.
@@ -244,7 +243,3 @@ class Pass:
         )
         is_finished = is_used_up or (self.is_left and self.here.is_last_epoch(mine) and mine.is_end)
         return (is_finished and is_beginning) or abs(passed) < self.here.order.num_ranks
-
-    def state_dict(self, position: Position) -> dict[str, Any]:
-        """Return the state at a position of the pass."""
-        return write_state(self.here, position)
