@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.loaders.tf.tf_batches import (
-    in_cluster,
-    make_tf_dataset,
-    warn_about_keras,
-    without_sharding,
-)
+from mdstorm_backend.loaders.tf.tf_batches import make_tf_dataset, warn_about_keras
 from mdstorm_backend.loaders.tf.tf_columns import (
     ColumnSpec,
     check_nulls_of,
@@ -16,6 +11,7 @@ from mdstorm_backend.loaders.tf.tf_columns import (
     stored_specs,
     to_tf,
 )
+from mdstorm_backend.loaders.tf.tf_strategies import in_cluster, without_sharding
 from mdstorm_backend.loaders.tf.tf_traced import traced_dataset
 
 __all__ = [
