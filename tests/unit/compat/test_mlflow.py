@@ -18,7 +18,7 @@ from tests.kit.small_datasets import write_dataset
 from mdstorm import make_batch_reader
 from mdstorm.errors import ArgumentTypeError, MissingDependencyError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset, open_dataset
 
 mlflow = pytest.importorskip("mlflow")
 lineage = pytest.importorskip("mdstorm.mlflow")
@@ -97,6 +97,17 @@ def test_logged_table_has_its_version(tmp_path: Path, run: str) -> None:
     assert json.loads(found.source)["version"] == 0
     assert profile == {"num_rows": 2}
     assert len(mlflow.data.get_source(found).load()) == 2
+
+
+def test_logged_streams_have_the_rows_of_all_and_no_version(
+    tmp_path: Path, url: str, run: str
+) -> None:
+    other = write_dataset(tmp_path / "other", {"number": range(3)}, {"number": "long"}).url
+    streams = [Stream(local=one.removeprefix("file://")) for one in (url, other)]
+    lineage.log_input(StreamingDataset(streams=streams, batch_size=8))
+    dataset, profile, _ = logged(run)
+    assert profile == {"num_rows": ROWS + 3}
+    assert json.loads(dataset.source)["version"] is None
 
 
 @pytest.mark.parametrize(
