@@ -144,9 +144,11 @@ upstream: java $(DEV)/.complete
 	$(DEV)/bin/python benchmarks/parity/upstream_tests.py
 
 # Each fault of tests/mutants/mutants.toml, in a copy of the repository. With IDS, only these; without,
-# an hour or two.
+# an hour or two. With SEED, N faults that are drawn by it instead, and only quick tests.
+N := 40
 mutants: java $(DEV)/.complete $(TRAINERS)/.complete
-	$(call with_spark,$(DEV)) $(DEV)/bin/python scripts/mutants.py run --jobs 2 $(IDS)
+	$(call with_spark,$(DEV)) $(DEV)/bin/python scripts/mutants.py \
+		$(if $(SEED),try $(N) --seed $(SEED),run $(IDS)) --jobs 2
 
 # The example notebooks in all forms, with the outputs of a run.
 notebooks: java $(DEV)/.complete $(TRAINERS)/.complete

@@ -1,12 +1,17 @@
 """Draw and run mutants: small faults in the code that the tests should detect.
 
     .venv/bin/python scripts/mutants.py draw --seed 1 250 [FOLDER …]
+    .venv/bin/python scripts/mutants.py try --seed 1 40 [FOLDER …]
     .venv/bin/python scripts/mutants.py run [--quick] [--record] [ID …]
 
 ``draw`` prints candidates from random lines of code, so that each folder has as many as its lines
 deserve. A person keeps those that change what users see, and names the tests that should detect it:
 ``tests/mutants/mutants.toml``. ``run`` applies each of these to a copy of the repository, and runs
 its tests there until one fails. The copy contains the files that Git tracks or would add.
+
+``try`` draws mutants that nobody has seen, and runs the quick tests of the area of each, as
+``make quick`` does, and the laws. Of those that live it prints the difference. A person decides
+whether such a mutant is equivalent, its code is not needed, or a test is missing.
 
 A mutant is found by its text, wherever its lines have moved to. If its file does not contain the
 text exactly once, the mutant is reported as gone: its code has been replaced. The exit code is 1 if
@@ -19,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import json
 import os
 import queue
@@ -49,6 +55,37 @@ QUICK, SLOW = "not spark_session and not long", "spark_session or long"
 #: mutant may make it wait forever.
 SECONDS_PER_RUN, SECONDS_PER_TEST = 1800, 120
 
+#: A failed test in the output of pytest.
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)(?= - |$)", re.MULTILINE)
+#: The tests that have an environment of their own.
+TRAINERS = "tests/slow/trainers"
+
+#: Programs that the tests of the migration read.
+_PROGRAMS = re.compile(r"/wild\d*/\w+/")
+
+#: The folders below tests/ for a folder of source, if they do not mirror it.
+_AREAS = {
+    "compat/mdstorm/_compare": ["contract/compare"],
+    "compat/mdstorm/_readers": ["unit/compat/reader"],
+    "compat/mdstorm/_tensorflow": ["unit/compat/tf"],
+    "compat/mdstorm/_torch": ["unit/compat/pytorch"],
+    "compat/mdstorm/cli": ["edge/cli"],
+    "compat/mdstorm/doctor": ["edge/doctor"],
+    "compat/mdstorm/reader_impl": ["unit/compat/reader"],
+    "mds_backend/mdstorm_backend/datasets": [
+        "unit/mds_backend/datasets",
+        "unit/mds_backend/loaders",
+        "unit/compat/selection",
+    ],
+    "mds_backend/mdstorm_backend/elastic": ["unit/mds_backend/elastic", "unit/mds_backend/loaders"],
+    "mds_backend/mdstorm_backend/integrations": ["unit/mds_backend/loaders"],
+    "mds_backend/mdstorm_backend/mosaic": ["unit/mds_backend/streaming"],
+    "mds_backend/mdstorm_backend/order": ["unit/mds_backend/order", "unit/mds_backend/loaders"],
+    "mds_backend/mdstorm_backend/read": ["unit/mds_backend/read", "unit/mds_backend/loaders"],
+    "mds_backend/mdstorm_backend/tables": ["unit/mds_backend/tables", "unit/mds_backend/parquet"],
+    "migrate/mdstorm_migrate": ["unit/migrate", "edge/migrate"],
+}
+
 
 @dataclass(frozen=True)
 class Mutant:
@@ -60,7 +97,7 @@ class Mutant:
     after: str
     tests: tuple[str, ...] = ()  # folders and files, the narrow ones first
     result: str = "unknown"  # at the last run: killed, lived
-    by: str = ""  # the test that killed it
+    by: str = ""  # the first test that killed it
 
     def applied_to(self, source: str) -> str | None:
         """Return the mutated source, or None if the text is not there exactly once."""
@@ -235,7 +272,7 @@ def draw(number: int, seed: int, folders: Iterable[str]) -> Iterator[Mutant]:
         for found in candidates.found:
             of_line[path, candidates.source.count(b"\n", 0, found[0])].append(found)
     random_ = random.Random(seed)
-    for path, line in sorted(random_.sample(sorted(of_line), number)):
+    for path, line in random_.sample(sorted(of_line), number):
         name = str(path.relative_to(ROOT))
         room = path.relative_to(ROOT).with_suffix("").parts[2:]
         before, after = _with_context(path.read_text("utf-8"), *random_.choice(of_line[path, line]))
@@ -253,7 +290,52 @@ def _with_context(source: str, begin: int, end: int, text: str) -> tuple[str, st
     return data[start:stop].decode(), after.decode()
 
 
-# Running the list -----------------------------------------------------------------------------
+def area(file: str) -> list[Path]:
+    """Return the folders of tests of a file's area."""
+    tests = ROOT / "tests"
+    for parent in Path(file).parents:
+        if listed := _AREAS.get(str(parent)):
+            return [tests / folder for folder in listed]
+    package, _, *folders = Path(file).parts[:-1]
+    mirror = tests.joinpath("unit", package, *(folder.strip("_") for folder in folders))
+    return [next(path for path in (mirror, *mirror.parents) if path.is_dir())]
+
+
+def likely_first(file: str, folders: Iterable[Path]) -> list[str]:
+    """Return the three test modules in folders that use most of a file's names."""
+    path = ROOT / file
+    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+    def likelihood(test: Path) -> tuple[bool, int]:
+        words = re.findall(r"\w+", test.read_text("utf-8"))
+        return test.stem == f"test_{path.stem.strip('_')}", len(names.intersection(words))
+
+    found = sorted(test for folder in folders for test in folder.rglob("test_*.py"))
+    tests = [test for test in found if not _PROGRAMS.search(str(test))]
+    return [str(test.relative_to(ROOT)) for test in sorted(tests, key=likelihood)[:-4:-1]]
+
+
+# Running ---------------------------------------------------------------------------------------
+
+
+#: Marks and tests of one run of pytest.
+Stage = tuple[str, Sequence[str]]
+
+
+def stages_of_list(mutant: Mutant, *, quick: bool) -> list[Stage]:
+    """Return what to run for a mutant of the list: its tests, the narrow ones first."""
+    marks = (QUICK,) if quick else (QUICK, SLOW)
+    return [(mark, [tests]) for mark in marks for tests in mutant.tests]
+
+
+def stages_of_area(mutant: Mutant) -> list[Stage]:
+    """Return what to run for a drawn mutant: most need only the first few modules."""
+    folders = area(mutant.file)
+    first = likely_first(mutant.file, folders)
+    if not mutant.file.startswith("migrate/"):
+        folders.append(ROOT / "tests" / "law")
+    return [(QUICK, first), (QUICK, [str(folder.relative_to(ROOT)) for folder in folders])]
 
 
 def read_list() -> list[Mutant]:
@@ -303,7 +385,7 @@ def run_tests(copy: Path, marks: str, tests: Sequence[str], *options: str) -> tu
     paths = [str(copy / package.partition("/")[0]) for package in PACKAGES]
     limit = {"MDSTORM_TEST_SECONDS": str(SECONDS_PER_TEST)}
     variables = {**os.environ, **limit, "PYTHONPATH": os.pathsep.join(paths)}
-    of_trainers = any(test.startswith("tests/slow/trainers") for test in tests)
+    of_trainers = any(test.startswith(TRAINERS) for test in tests)
     python = ROOT / ".venv-trainers/bin/python" if of_trainers else sys.executable
     pytest = [python, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
@@ -327,7 +409,7 @@ def run_tests(copy: Path, marks: str, tests: Sequence[str], *options: str) -> tu
     return process.returncode, output
 
 
-def measure(copy: Path, mutant: Mutant, *, quick: bool) -> tuple[str, str]:
+def measure(copy: Path, mutant: Mutant, stages: Iterable[Stage]) -> tuple[str, str]:
     """Return the result of a mutant, and the test that killed it or why there is no result."""
     path = copy / mutant.file
     source = path.read_bytes() if path.exists() else b""
@@ -338,67 +420,101 @@ def measure(copy: Path, mutant: Mutant, *, quick: bool) -> tuple[str, str]:
     path.write_text(mutated, "utf-8", newline="\n")
     ran = False
     try:
-        for marks in (QUICK,) if quick else (QUICK, SLOW):
-            for tests in mutant.tests:
-                code, output = run_tests(copy, marks, [tests], "-x")
-                failed = re.search(
-                    r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)(?= - |$)", output, re.MULTILINE
-                )
-                if code in (1, 2) and failed:
-                    return "killed", failed[1]
-                if code not in (0, 5):  # 5: no test has these marks
-                    return "unknown", f"exit code {code} of {tests}: {output[-300:]}"
-                ran |= code == 0
+        for marks, tests in stages:
+            code, output = run_tests(copy, marks, tests, "-x")
+            failed = FAILED.search(output)
+            if code in (1, 2) and failed:
+                return "killed", failed[1]
+            if code not in (0, 5):  # 5: no test has these marks
+                return "unknown", f"exit code {code} of {' '.join(tests)}: {output[-300:]}"
+            ran |= code == 0
     finally:  # with its old times, so that Python does not take the mutant's bytecode for it
         path.write_bytes(source)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    if quick or not ran:
-        return "unknown", "lives through the quick tests" if ran else "no test ran"
-    return "lived", ""
+    return ("lived", "") if ran else ("unknown", "no test ran")
 
 
-def run(mutants: list[Mutant], *, quick: bool, jobs: int, record_results: bool) -> int:
-    """Measure mutants, print the results, and return the exit code."""
-    counts: Counter[str] = Counter()
-    lost = []
+def run(mutants: dict[Mutant, list[Stage]], jobs: int) -> Iterator[tuple[Mutant, str, str]]:
+    """Measure mutants, print each result, and yield the mutant, the result and the test."""
+    results = {}
     copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
 
-    def result(mutant: Mutant) -> tuple[str, str]:
+    def result(mutant: Mutant, stages: list[Stage]) -> tuple[str, str]:
         copy = copies.get()
         try:
-            found, by = measure(copy, mutant, quick=quick)
-            if found == "killed" and run_tests(copy, f"({QUICK}) or ({SLOW})", [by])[0] != 0:
-                return "unknown", f"{by} also fails without the mutant"
-            return found, by
+            return measure(copy, mutant, stages)
         finally:
             copies.put(copy)
 
-    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(jobs) as pool:
+    with tempfile.TemporaryDirectory() as directory:
         for job in range(jobs):
             copies.put(copy_repository(Path(directory, str(job))))
-        futures = {pool.submit(result, mutant): mutant for mutant in mutants}
-        for future in as_completed(futures):
-            mutant, (found, by) = futures[future], future.result()
-            print(f"{found:8}{mutant.id}  {by}", flush=True)
-            counts[found] += 1
-            if mutant.result == "killed" and found in ("lived", "unknown") and not quick:
-                lost.append(mutant.id)
-            if record_results and found in ("killed", "lived"):
-                record(replace(mutant, result=found, by=by))
+        with ThreadPoolExecutor(jobs) as pool:
+            futures = {pool.submit(result, *item): item[0] for item in mutants.items()}
+            for future in as_completed(futures):
+                mutant, (found, by) = futures[future], future.result()
+                print(f"{found:8}{mutant.id}  {by}", flush=True)
+                results[mutant] = found, by
+        killers = sorted({by for found, by in results.values() if found == "killed"})
+        failing = failing_tests(copies.get(), killers)
+    for mutant, (found, by) in results.items():
+        if found == "killed" and by in failing:
+            found, by = "unknown", f"{by} also fails without the mutant"
+            print(f"{found:8}{mutant.id}  {by}")
+        results[mutant] = found, by
+    counts = Counter(found for found, _ in results.values())
     print(", ".join(f"{count} {found}" for found, count in counts.most_common()))
+    for mutant, (found, by) in results.items():
+        yield mutant, found, by
+
+
+def failing_tests(copy: Path, tests: Sequence[str]) -> set[str]:
+    """Return which of the tests fail."""
+    of_trainers = [test for test in tests if test.startswith(TRAINERS)]
+    others = [test for test in tests if not test.startswith(TRAINERS)]
+    return {
+        failed
+        for group in (of_trainers, others)
+        if group
+        for failed in FAILED.findall(run_tests(copy, f"({QUICK}) or ({SLOW})", group)[1])
+    }
+
+
+def run_list(ids: list[str], *, quick: bool, jobs: int, record_results: bool) -> int:
+    """Run mutants of the list, and return the exit code."""
+    mutants = [mutant for mutant in read_list() if mutant.id in ids or not ids]
+    stages = {mutant: stages_of_list(mutant, quick=quick) for mutant in mutants}
+    lost = []
+    for mutant, found, by in run(stages, jobs):
+        is_final = found == "killed" or (found == "lived" and not quick)
+        if record_results and is_final:
+            record(replace(mutant, result=found, by=by))
+        if mutant.result == "killed" and found in ("lived", "unknown") and not quick:
+            lost.append(mutant.id)
     if lost:
         print("killed before, and not any more:", *lost)
     return 1 if lost else 0
+
+
+def run_drawn(number: int, seed: int, folders: Iterable[str], jobs: int) -> None:
+    """Run mutants that are drawn, and print those that live."""
+    stages = {mutant: stages_of_area(mutant) for mutant in draw(number, seed, folders)}
+    for mutant, found, _ in run(stages, jobs):
+        if found == "lived":
+            before, after = mutant.before.splitlines(), mutant.after.splitlines()
+            print(*difflib.unified_diff(before, after, mutant.file, n=9, lineterm=""), sep="\n")
 
 
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("draw", help="print candidates")
-    command.add_argument("number", type=int)
-    command.add_argument("--seed", type=int, required=True)
-    command.add_argument("folders", nargs="*", default=PACKAGES)
+    for name, help_ in {"draw": "print candidates", "try": "draw mutants, and run them"}.items():
+        command = commands.add_parser(name, help=help_)
+        command.add_argument("number", type=int)
+        command.add_argument("--seed", type=int, required=True)
+        command.add_argument("--jobs", type=int, default=1)
+        command.add_argument("folders", nargs="*", default=PACKAGES)
     command = commands.add_parser("run", help="run the tests on the mutants of the list")
     command.add_argument("ids", nargs="*", help="all, by default")
     command.add_argument("--quick", action="store_true", help="without Spark and long tests")
@@ -408,8 +524,15 @@ def main() -> int:
     if arguments.command == "draw":
         print(as_toml(draw(arguments.number, arguments.seed, arguments.folders)))
         return 0
-    mutants = [mutant for mutant in read_list() if mutant.id in arguments.ids or not arguments.ids]
-    return run(mutants, quick=arguments.quick, jobs=arguments.jobs, record_results=arguments.record)
+    if arguments.command == "try":
+        run_drawn(arguments.number, arguments.seed, arguments.folders, arguments.jobs)
+        return 0
+    return run_list(
+        arguments.ids,
+        quick=arguments.quick,
+        jobs=arguments.jobs,
+        record_results=arguments.record,
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The list of mutants is found again in changed code, or reported as gone."""
+"""Mutants of the list are found again in changed code, and drawn ones have tests."""
 
 import runpy
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_mutant_is_applied_after_its_lines_moved() -> None:
 def test_mutant_without_its_text_is_reported_as_gone(source: str | None, tmp_path: Path) -> None:
     if source is not None:
         (tmp_path / "size.py").write_text(source)
-    assert _SCRIPT["measure"](tmp_path, _MUTANT, quick=True) == ("gone", "")
+    assert _SCRIPT["measure"](tmp_path, _MUTANT, []) == ("gone", "")
 
 
 def test_drawn_mutants_compile_and_differ_from_their_file() -> None:
@@ -39,3 +39,26 @@ def test_drawn_mutants_compile_and_differ_from_their_file() -> None:
         mutated = mutant.applied_to(source)
         compile(mutated, mutant.file, "exec")
         assert mutated != source
+
+
+def test_each_module_has_an_area_with_tests() -> None:
+    root = _SCRIPT["ROOT"]
+    for package in _SCRIPT["PACKAGES"]:
+        for path in (root / package).rglob("*.py"):
+            folders = _SCRIPT["area"](str(path.relative_to(root)))
+            assert folders
+            for folder in folders:
+                assert folder != root / "tests", path
+                assert any(folder.rglob("test_*.py")), path
+
+
+@pytest.mark.parametrize(("rows", "result"), [(1, "killed"), (2, "lived")])
+def test_mutant_is_killed_if_a_test_fails(rows: int, result: str, tmp_path: Path) -> None:
+    (tmp_path / "size.py").write_text(_BEFORE)
+    (tmp_path / "test_size.py").write_text(
+        f"from size import size\n\n\ndef test_size():\n    assert size({rows}) == {rows}\n"
+    )
+    by = "test_size.py::test_size" if result == "killed" else ""
+    assert _SCRIPT["measure"](tmp_path, _MUTANT, [("", ["test_size.py"])]) == (result, by)
+    assert (tmp_path / "size.py").read_text() == _BEFORE
+    assert _SCRIPT["failing_tests"](tmp_path, ["test_size.py::test_size"]) == set()
