@@ -61,6 +61,7 @@ def resumed(source: ParquetDataset, directory: Path) -> int:
     progress = lambda done, total: seen.append(done)  # noqa: E731
     dataset = convert_parquet(source, str(directory), progress=progress, **OPTIONS)
     assert dataset.to_table().equals(numbers(ROWS))
+    assert seen[-1] == ROWS
     return seen[0]
 
 

@@ -177,13 +177,21 @@ def test_state_before_last_batch_resumes_with_that_batch_if_empty_items_follow(
 
 
 @in_either_order
-def test_resumed_pass_counts_remaining_batches_in_all_epochs(numbers: Dataset, order: str) -> None:
-    loader, other = (loader_of(numbers, order, num_epochs=3) for _ in range(2))
-    batches = read_by(loader)
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 15])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_resumed_pass_counts_remaining_batches_in_all_epochs(
+    numbers: Dataset, order: str, batch_size: int, drop_last: bool
+) -> None:
+    loader, other = (
+        loader_of(numbers, order, batch_size, num_epochs=3, drop_last=drop_last) for _ in range(2)
+    )
     assert other.num_remaining() == 0  # the next iteration begins a pass
-    list(islice(batches, loader.length() // 2))
-    other.load_state_dict(loader.state_dict())
-    assert other.num_remaining() == len(list(batches))
+    states = [loader.state_dict() for _ in read_by(loader)]
+    left = []
+    for state in states:
+        other.load_state_dict(state)
+        left.append(other.num_remaining())
+    assert left == [*range(len(states))][::-1]
 
 
 @in_either_order

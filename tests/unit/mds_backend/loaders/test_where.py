@@ -180,10 +180,36 @@ def test_result_is_kept_with_the_cache(
     assert chosen(table, where=[("number", ">", 17)]) == [18, 19]
 
 
-def test_values_in_another_order_have_the_same_result(table: str, cache: Path) -> None:
-    for values in (["a", "c"], ["c", "a"]):
-        assert len(chosen(table, where=[("text", "in", values)])) == 10
-    assert len([*cache.glob("*/where-*.bits")]) == 1
+#: Conditions in groups: those of one group share a result, and each group has its own.
+SHARED: list[list[Any]] = [
+    [
+        [("text", "in", ["a", "c"])],
+        [("text", "in", ["c", "a"])],
+        [("text", "in", {"a", "c"})],
+        [[("text", "in", ("a", "c"))]],
+    ],
+    [[("number", "=", 4)], (("number", "==", 4),), [("number", "=", np.int64(4))]],
+    [[("number", "!=", 4)]],
+    [[("number", "=", 5)]],
+    [[("half", "=", 4)]],
+    [[("half", "=", None)]],
+    [[("half", "!=", None)]],
+    [[("number", ">", 4)]],
+    [[("number", ">=", 4)]],
+    [[("number", ">", 4), ("number", ">=", 4)]],
+    [[[("number", ">", 4)], [("number", ">=", 4)]]],
+    [[("text", "in", ["a"])]],
+    [[("text", "not in", ["a"])]],
+    [pc.field("number") > 4],
+    [pc.field("number") > 5],
+]
+
+
+def test_only_equal_conditions_share_a_kept_result(table: str, cache: Path) -> None:
+    for number, group in enumerate(SHARED, 1):
+        found = {tuple(chosen(table, where=where, columns=["number"])) for where in group}
+        assert len(found) == 1, group
+        assert len([*cache.glob("*/where-*.bits")]) == number, group
 
 
 def test_changed_dataset_is_evaluated_again(tmp_path: Path) -> None:
