@@ -1,11 +1,13 @@
 """`cache_key`: copies that other processes can find."""
 
 import gc
+import inspect
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import of_values
 from tests.kit.kept import set_age
 from tests.kit.programs import SESSION, run_program
 
@@ -66,22 +68,40 @@ def test_copy_with_cache_key_is_reused_by_another_process(
     assert rows(found) == [2, 3]
 
 
-def test_cache_key_with_different_options_creates_new_copy(
-    spark: Any, cache_dir: Path, source: Path
+#: Another value of each argument, and whether the rows are converted again.
+OPTIONS: dict[str, tuple[Any, bool]] = {
+    "parquet_row_group_size_bytes": (1 << 20, True),
+    "compression_codec": ("snappy", True),
+    "dtype": ("float64", True),
+    "decimals": ("float64", True),
+    "parent_cache_dir_url": ("other", True),
+    "cache_key": ("other", False),
+    "keep": (True, False),
+    "staging": (True, False),
+    "staging_dir_url": ("file:///tmp/staging", False),
+}
+#: Arguments for data in place.
+IN_PLACE = {"df", "version", "timestamp", "storage_options"}
+
+
+@of_values
+def test_only_options_that_change_the_copy_create_a_new_one(
+    spark: Any, tmp_path: Path, source: Path
 ) -> None:
-    first = convert(spark, cache_dir, source)
-    df = spark.read.csv(str(source), "x int").where("x > 2")
-    given: dict[str, Any] = {"compression_codec": "gzip", "cache_key": "my rows"}
-    assert make_spark_converter(df, **given).cache_dir_url == first.cache_dir_url
-    changes = {
-        "compression_codec": None,
-        "dtype": "float64",
-        "parquet_row_group_size_bytes": 1 << 20,
-    }
-    for name, value in changes.items():
-        other = make_spark_converter(df, **given | {name: value})
-        assert other.cache_dir_url != first.cache_dir_url, name
-        assert rows(other) == [3]
+    first = convert(spark, tmp_path / "cache", source)
+    assert convert(spark, tmp_path / "cache", source, decimals="decimal").cache_dir_url == (
+        first.cache_dir_url
+    )
+    for name, (value, is_new) in OPTIONS.items():
+        given = {name: f"file://{tmp_path}/b" if name == "parent_cache_dir_url" else value}
+        for key in ("my rows", None):  # found by the name, or in this process
+            found = convert(spark, tmp_path / "cache", source, **{"cache_key": key, **given})
+            assert (found.cache_dir_url != first.cache_dir_url) == is_new, (name, key)
+            assert rows(found) == [2, 3]
+
+
+def test_each_option_of_conversions_has_a_row() -> None:
+    assert {*inspect.signature(make_spark_converter).parameters} == {*OPTIONS, *IN_PLACE}
 
 
 def test_cache_key_reuses_existing_copy_for_different_plan(spark: Any, cache_dir: Path) -> None:
