@@ -99,8 +99,8 @@ class UserEncoding(Encoding):
         return replace(self, value_size=size)
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the `text` of the encodings if all of them have the same one, or else None."""
-        return self.text if {encoding.text for encoding in encodings} == {self.text} else None
+        """Return None: a coder stores values of its own kind only."""
+        return None
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
         """Return the type of the stored bytes, which are decoded later."""

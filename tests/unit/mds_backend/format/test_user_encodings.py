@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.kit.foreign import foreign_dataset
 from tests.unit.mds_backend.format import own_classes
 from tests.unit.mds_backend.format.own_classes import COLUMNS, LAYOUTS, OWN, Words, sample
 
@@ -229,6 +230,16 @@ def test_class_replacing_a_built_in_encoding_reads_older_files(tmp_path: Path) -
     assert open_dataset(str(tmp_path))[0] == {"i": 42}
     registry.unregister_encoding("int")
     assert open_dataset(str(tmp_path))[0] == {"i": 21}
+
+
+def test_shards_with_different_user_encodings_use_their_own(tmp_path: Path) -> None:
+    shards: Any = [
+        ([b"\0"], {"x": ("square:1", 1)}),
+        ([bytes(range(4))], {"x": ("square:2", 4)}),
+    ]
+    dataset = foreign_dataset(tmp_path, shards)
+    assert dataset.schema["x"].encoding == "mixed:square:1 and square:2"
+    assert [sample["x"].tolist() for sample in dataset] == [[[0]], [[0, 1], [2, 3]]]
 
 
 def test_value_that_a_user_encoding_rejects_is_not_written(tmp_path: Path) -> None:
