@@ -242,11 +242,11 @@ def _places_text(file: FileAudit) -> str:
     )
 
 
-def names_of(use: FeatureUse, most: int = 4) -> str:
-    """Return the most used names with their counts."""
+def names_of(use: FeatureUse) -> str:
+    """Return the four most used names with their counts."""
     names = sorted(use.names.items(), key=lambda entry: (-entry[1], entry[0]))
-    shown = ", ".join(f"{name} {count:,}" for name, count in names[:most])
-    return f"{shown}, …" if len(names) > most else shown
+    shown = ", ".join(f"{name} {count:,}" for name, count in names[:4])
+    return f"{shown}, …" if len(names) > 4 else shown
 
 
 def duration(minutes: int) -> str:

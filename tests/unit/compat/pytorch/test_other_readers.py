@@ -148,12 +148,14 @@ class TestPasses:
         assert (loader.reader.stopped, loader.reader.joined) == (1, 1)
 
     @with_each
-    def test_state_of_loader_over_another_reader_class_raises_error(self, class_: Any) -> None:
+    def test_state_or_statistics_of_another_reader_class_raise_error(self, class_: Any) -> None:
         loader = class_(batches_of(5), 2)
         with pytest.raises(StateMismatchError, match="one by one"):
             loader.state_dict()
         with pytest.raises(StateMismatchError, match="one by one"):
             loader.load_state_dict({})
+        with pytest.raises(UnsupportedArgumentError, match="ItemReader has no statistics"):
+            loader.statistics()
 
 
 class TestWeightedReadersAndNGrams:

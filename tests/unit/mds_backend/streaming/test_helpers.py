@@ -83,6 +83,7 @@ def test_retry_repeats_calls_that_raise_the_given_errors() -> None:
     with pytest.raises(ValueError, match="fourth"):
         fails()
     assert retry(lambda: 42)() == 42
+    assert retry(num_attempts=1)(lambda: 43)() == 43
     with pytest.raises(ValueError, match="num_attempts must be at-least 1"):
         retry(num_attempts=0)
 

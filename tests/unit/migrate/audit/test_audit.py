@@ -1,6 +1,7 @@
 """The audit: which features are used where, and how much work remains."""
 
 import json
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -8,10 +9,10 @@ import jsonschema
 import pytest
 from tests.kit.migrating import each, invoke, schema_of, write_files
 
-from mdstorm_migrate.audit import FEATURES, Audit, audit, features_of
+from mdstorm_migrate.audit import FEATURES, Audit, FeatureUse, audit, features_of
 from mdstorm_migrate.cli.audit import audit as command
 from mdstorm_migrate.petastorm.names import CONF_KEY, PUBLIC
-from mdstorm_migrate.report.text import duration
+from mdstorm_migrate.report.text import duration, names_of
 from mdstorm_migrate.run.discover import discover
 from mdstorm_migrate.run.outcome import Settings
 
@@ -114,6 +115,13 @@ def test_audit_counts_files_and_uses_of_each_feature(repository: Path) -> None:
     (repository / "more.py").write_text(EXACT)
     first = audit_of(repository).features()[0]
     assert (first.feature, first.files, first.uses) == ("Readers of Petastorm datasets", 2, 4)
+
+
+def test_four_most_used_names_of_a_feature_are_shown() -> None:
+    four = Counter(e=1, b=1200, d=2, c=2)
+    assert names_of(FeatureUse("Codecs", 1, 1, four)) == "b 1,200, c 2, d 2, e 1"
+    five = four + Counter(a=1)
+    assert names_of(FeatureUse("Codecs", 1, 1, five)) == "b 1,200, c 2, d 2, a 1, …"
 
 
 def test_text_audit_report_lists_features_and_files_to_review(repository: Path) -> None:
