@@ -63,9 +63,10 @@ TRAINERS = "tests/slow/trainers"
 #: Programs that the tests of the migration read.
 _PROGRAMS = re.compile(r"/wild\d*/\w+/")
 
-#: The folders below tests/ for a folder of source, if they do not mirror it.
+#: The folders below tests/ for a folder or file of source, if they do not mirror it.
 _AREAS = {
     "compat/mdstorm/_compare": ["contract/compare"],
+    "compat/mdstorm/_conversion.py": ["unit/compat/etl", "edge/cli"],
     "compat/mdstorm/_readers": ["unit/compat/reader"],
     "compat/mdstorm/_tensorflow": ["unit/compat/tf"],
     "compat/mdstorm/_torch": ["unit/compat/pytorch"],
@@ -293,12 +294,12 @@ def _with_context(source: str, begin: int, end: int, text: str) -> tuple[str, st
 def area(file: str) -> list[Path]:
     """Return the folders of tests of a file's area."""
     tests = ROOT / "tests"
-    for parent in Path(file).parents:
-        if listed := _AREAS.get(str(parent)):
+    for path in (Path(file), *Path(file).parents):
+        if listed := _AREAS.get(str(path)):
             return [tests / folder for folder in listed]
     package, _, *folders = Path(file).parts[:-1]
     mirror = tests.joinpath("unit", package, *(folder.strip("_") for folder in folders))
-    return [next(path for path in (mirror, *mirror.parents) if path.is_dir())]
+    return [next(folder for folder in (mirror, *mirror.parents) if folder.is_dir())]
 
 
 def likely_first(file: str, folders: Iterable[Path]) -> list[str]:
