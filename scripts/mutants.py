@@ -60,6 +60,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)(?= - |$)", re.MULTILIN
 #: The tests that have an environment of their own.
 TRAINERS = "tests/slow/trainers"
 
+_WORD = re.compile(r"\w+")
 #: Programs that the tests of the migration read.
 _PROGRAMS = re.compile(r"/wild\d*/\w+/")
 
@@ -303,18 +304,22 @@ def area(file: str) -> list[Path]:
 
 
 def likely_first(file: str, folders: Iterable[Path]) -> list[str]:
-    """Return the three test modules in folders that use most of a file's names."""
-    path = ROOT / file
-    nodes = ast.walk(ast.parse(path.read_text("utf-8")))
-    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    """Return the five test modules that share most words with a file; rare words count more."""
+    words = set(_WORD.findall((ROOT / file).read_text("utf-8")))
+    modules = {path for folder in folders for path in folder.rglob("test_*.py")}
+    shared = {
+        path: words.intersection(_WORD.findall(path.read_text("utf-8")))
+        for path in modules
+        if not _PROGRAMS.search(str(path))
+    }
+    common = Counter(word for found in shared.values() for word in found)
 
-    def likelihood(test: Path) -> tuple[bool, int]:
-        words = re.findall(r"\w+", test.read_text("utf-8"))
-        return test.stem == f"test_{path.stem.strip('_')}", len(names.intersection(words))
+    def likelihood(path: Path) -> tuple[bool, float, Path]:
+        is_of_file = path.stem == f"test_{Path(file).stem.strip('_')}"
+        return is_of_file, sum(1 / common[word] for word in shared[path]), path
 
-    found = sorted(test for folder in folders for test in folder.rglob("test_*.py"))
-    tests = [test for test in found if not _PROGRAMS.search(str(test))]
-    return [str(test.relative_to(ROOT)) for test in sorted(tests, key=likelihood)[:-4:-1]]
+    found = sorted(shared, key=likelihood, reverse=True)[:5]
+    return [str(path.relative_to(ROOT)) for path in found]
 
 
 # Running ---------------------------------------------------------------------------------------
