@@ -341,7 +341,8 @@ def stages_of_area(mutant: Mutant) -> list[Stage]:
     first = likely_first(mutant.file, folders)
     if not mutant.file.startswith("migrate/"):
         folders.append(ROOT / "tests" / "law")
-    return [(QUICK, first), (QUICK, [str(folder.relative_to(ROOT)) for folder in folders])]
+    others = [str(folder.relative_to(ROOT)) for folder in folders]
+    return [(QUICK, first), (QUICK, [*others, *(f"--ignore={module}" for module in first)])]
 
 
 def read_list() -> list[Mutant]:
