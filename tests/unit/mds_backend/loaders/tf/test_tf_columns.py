@@ -1,9 +1,11 @@
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+from PIL import Image
 from tensorflow.python.data.util import structure
 from tests.kit.small_datasets import array_of, map_of, plan, struct_of
 
@@ -95,6 +97,25 @@ def test_sliced_list_column_is_converted_without_the_other_rows() -> None:
 def test_nulls_remaining_after_a_transform_raise_error(values: Any, spec: ColumnSpec) -> None:
     with pytest.raises(NullValueError, match="'a' holds 1 null"):
         to_tf(values, spec)
+
+
+def png(height: int, width: int, mode: str = "RGB") -> bytes:
+    file = BytesIO()
+    Image.new(mode, (width, height), 7).save(file, "png")
+    return file.getvalue()
+
+
+def test_images_are_decoded_and_stacked_if_their_shapes_are_equal() -> None:
+    spec = spec_of_column(Column("a", "png"))
+    files = pa.array([png(2, 3), png(2, 3)], pa.binary())
+    (pixels, arrays) = to_tf(files, spec), to_tf(np.full((2, 2, 3, 3), 7, np.uint8), spec)
+    assert pixels.shape == arrays.shape == (2, 2, 3, 3)
+    assert pixels[..., 0].tolist() == arrays[..., 0].tolist()
+    for others in ([png(2, 3), png(3, 2)], [png(2, 3, "I;16"), png(2, 3, "I;16")]):
+        with pytest.raises(UnsupportedTypeError, match="images of different shapes in one batch"):
+            to_tf(pa.array(others, pa.binary()), spec)
+    with pytest.raises(NullValueError, match="'a' holds 1 null"):
+        to_tf(pa.array([png(2, 3), None], pa.binary()), spec)
 
 
 @pytest.fixture(params=[row_type, reader_row_type], ids=["batch", "reader"])
