@@ -99,13 +99,18 @@ def test_epoch_size_as_string_and_omitted_predownload_become_numbers(urls: list[
     assert StreamingDataset(remote=urls[0]).predownload == 64
 
 
-def test_unset_settings_get_values_in_the_first_epoch(urls: list[str]) -> None:
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_unset_settings_get_values_in_the_first_epoch(
+    nodes: int, urls: list[str], launch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch(0, nodes)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
     dataset = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True)
     assert (dataset.num_canonical_nodes, dataset.shuffle_block_size) == (None, None)
     list(dataset)
-    assert (dataset.num_canonical_nodes, dataset.shuffle_block_size) == (1, 4_000_000)
+    assert (dataset.num_canonical_nodes, dataset.shuffle_block_size) == (nodes, 4_000_000 // nodes)
     dataset.shuffle_algo = "py1s"
-    assert dataset.num_canonical_nodes == 1
+    assert dataset.num_canonical_nodes == nodes
 
 
 def test_seed_set_after_loading_a_state_applies_to_the_next_epoch(urls: list[str]) -> None:
