@@ -50,4 +50,4 @@ def test_skill_mentions_needed_commands_and_only_existing_rules() -> None:
     text = SKILL.read_text("utf-8")
     assert text.startswith("---\nname: mdstorm-migration\ndescription: ")
     assert set(re.findall(r"mdstorm (\w+)", text)) >= {"audit", "migrate", "compare"}
-    assert set(re.findall(r"PM\d{3}", text)) <= {"PM000", *RECIPES, "PM103", "PM119", "PM127"}
+    assert set(re.findall(r"PM\d{3}", text)) <= {"PM000", *RECIPES, "PM103", "PM119"}
