@@ -169,15 +169,9 @@ def name_at(text: str, start: int, stop: int) -> str | None:
     return None if match is None else match["name"]
 
 
-def is_requirement(text: str) -> bool:
-    """Whether a string is a complete requirement for Petastorm; see `requirements_at`."""
-    found = next(requirements_at(text, 0, len(text)), None)
-    return found is not None and not found.is_open
-
-
 def is_versioned(text: str) -> bool:
-    """Whether a text has a version or an extra, so that it can only be a requirement."""
-    return re.search(r"[\[=<>~!]", text) is not None
+    """Whether a text has a version, an extra or a channel, so that it can only be a requirement."""
+    return re.search(r"[\[=<>~!@]|::", text) is not None
 
 
 def quoted_word(text: str, start: int, stop: int, new: str) -> str:

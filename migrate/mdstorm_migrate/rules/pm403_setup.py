@@ -6,14 +6,21 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
-from mdstorm_migrate.base.document import Document, is_setup_script
+from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import requirement
 from mdstorm_migrate.packaging.commands import installed, rewrite_commands, rewrite_runs
 from mdstorm_migrate.packaging.lists import rewrite_listed
-from mdstorm_migrate.packaging.rewriting import CONDA, MESSAGE, Place, manual, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import (
+    CONDA,
+    MESSAGE,
+    Place,
+    manual,
+    refusal,
+    rewrite_requirement,
+)
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 from mdstorm_migrate.rules.rule import rule
@@ -22,27 +29,25 @@ CODE = "PM403"
 
 _WHAT = "this string requires Petastorm"
 _REMEDY = "require mdstorm here; its version numbers are its own"
-_PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
-#: A requirement whose version is filled in, as in ``f"petastorm=={version}"``.
-_OPEN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=[^\s'\"]*")
+#: Arguments, keys and functions that take requirements for pip to install, also as a single string.
+#: A string that is not in one of them, or in a command, is reported and left.
+_PIP = frozenset(
+    [
+        *("install_requires", "setup_requires", "tests_require", "extras_require"),  # setup()
+        *("PipInstall()", "PythonPyPiLibrary()", "add_pip_package()", "installPyPI()"),
+        *("install()", "install_pypi_package()", "pip_install()", "uv_pip_install()"),
+        *("dependencies", "packages_to_install", "pip", "pip_packages", "pypi", "requirements"),
+        *("extra_pip_requirements", "pip_requirements"),  # MLflow
+    ]
+)
+#: The same for conda.
+_CONDA = frozenset({"conda_install()", "conda_packages"})
 #: Uses of Petastorm in a string that also installs it. The string is edited only if all its uses
 #: can be edited.
 _USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
-#: Functions and arguments that install packages, such as ``dbutils.library.installPyPI``.
-_INSTALLS = re.compile(
-    r"install|require|packages|dependenc|librar|pypi|(?:^|_)(?:pip|deps|reqs)", re.IGNORECASE
-)
-#: Those for which a name alone is a requirement. In ``require("petastorm")`` and
-#: ``library="petastorm"``, it may be a module or an option of the project.
-_INSTALLS_NAME = re.compile(
-    r"install(?!ed)|pypi|(?:^|_)(?:pip|deps|reqs)|(?:require|packages|dependenc)(?!.*\(\))",
-    re.IGNORECASE,
-)
-#: Arguments of ``setup()`` that may be a single requirement instead of a list.
-_REQUIRES = re.compile("require")
-#: Arguments of ``setup()`` whose lists are not requirements.
-_NO_REQUIREMENTS = frozenset({"exclude", "keywords", "packages", "platforms", "py_modules"})
+#: A version in a dictionary of packages and versions.
+_VERSION = re.compile(r"[=<>~^]*\d[\w.*]*")
 _LISTS = (ast.List, ast.Tuple, ast.Set)
 
 
@@ -52,10 +57,9 @@ _LISTS = (ast.List, ast.Tuple, ast.Set)
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     """Yield edits to a ``setup.py``, an INI file, or other code that installs packages."""
     if isinstance(module, PythonModule):
-        is_setup = is_setup_script(module.document.path)
         for string in module.scopes.strings:
             if OLD_ROOT in str(string.value).lower():
-                yield from _string_results(module, string, is_setup)
+                yield from _string_results(module, string)
         return
     yield from rewrite_listed(module, CODE)
     yield from rewrite_commands(module, CODE)
@@ -66,45 +70,42 @@ def requires(module: PythonModule) -> bool:
     return any(one.topic == "install" for one in check(module))
 
 
-def _string_results(
-    module: PythonModule, string: ast.Constant, is_setup: bool
-) -> Iterator[Edit | Finding]:
+def _string_results(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Finding]:
     """Yield edits and findings for a string in code that requires or installs Petastorm."""
     value, span = str(string.value), inner_span(module, string)
-    if isinstance(module.scopes.parents.get(string), ast.Expr):  # a docstring, or an example
+    parent = module.scopes.parents.get(string)
+    if isinstance(parent, ast.Expr):  # a docstring, or an example
         return
     runs = [] if span is None else list(rewrite_runs(module.document, CODE, *span))
     runs = [one for one in runs if isinstance(one, Edit)]  # others may be messages
     is_using = len(runs) < len(_USING.findall(value))
     yield from () if is_using else runs
     place: Place = "string"
+    tool: str | None = "pip"
     if _ADDRESS.match(value):
         found = list(requirement.find_addresses(value))
     elif (commands := [one for _, one in installed(value)]) and not is_using:
         found, place = commands, "word"
-    elif requirement.is_requirement(value) and _is_required(module, string, is_setup):
-        found = list(requirement.find_requirements(value))
-    elif is_setup and (listed := list(_listed(value))):
-        found, place = listed, "line"
     else:
-        is_pinned = _PINNED.search(value) is not None
-        is_listed = _OPEN.fullmatch(value) and _is_installed(module, string)
-        is_other = requirement.is_requirement(value) and requirement.is_versioned(value)
-        if (is_setup and is_pinned) or is_listed or _is_key(module, string):
-            yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
-        elif is_other:  # nothing here is known to install it
-            yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY)
-        return
+        found, tool = list(_lines(value)), _tool(module, string)
+        if _is_pinned_key(module, string):
+            found, tool = [requirement.Requirement(*module.span(string))], None
+        elif tool is None and not requirement.is_versioned(value):
+            return  # a name alone may mean anything
+    is_verbatim = span is not None and module.text[slice(*span)] == value
+    is_whole = is_verbatim and not isinstance(parent, ast.BinOp)
     for one in found:
-        if span is None or module.text[slice(*span)] != value:  # several literals, or escapes
-            yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
+        if span is None or tool is None or not is_whole:
+            start, stop = module.span(string)
+            yield _left(module.document, replace(one, start=start, stop=stop))
             return
         at = replace(one, start=span[0] + one.start, stop=span[0] + one.stop)
-        if place == "string" and _is_conda_string(module, string):
+        if tool == "conda":
             yield manual(at, CODE, CONDA, "remove petastorm here, and let pip install mdstorm")
             continue
-        call = module.scopes.parents.get(string)
-        if place == "string" and isinstance(call, ast.Call) and not _is_install_command(call):
+        if place == "string" and "\n" in value:
+            place = "line"
+        elif place == "string" and isinstance(parent, ast.Call) and not _is_command(parent):
             place = "alone"  # most functions accept a single requirement
         for result in rewrite_requirement(module.document, at, CODE, place):
             yield result
@@ -112,64 +113,49 @@ def _string_results(
                 yield from _version_arguments(module, string)
 
 
-def _is_key(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is a key in a dictionary of packages: ``packages={"petastorm": "0.12"}``."""
-    table = module.scopes.parents.get(string)
-    if not isinstance(table, ast.Dict) or string not in table.keys or string.value != OLD_ROOT:
-        return False
-    is_extra = isinstance(table.values[table.keys.index(string)], _LISTS)
-    return not is_extra and any(map(_INSTALLS_NAME.search, _holders(module, table)))
+def _left(document: Document, found: requirement.Requirement) -> Finding:
+    """Return the finding about a string that is left because nothing is known to install it."""
+    needs = document.needs
+    if needs.importers and not needs.moved:
+        return Finding(CODE, "note", found.start, found.stop, needs.why_petastorm_stays)
+    return refusal(document, found, CODE) or manual(found, CODE, _WHAT, _REMEDY)
 
 
-def _is_installed(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether what holds a string installs packages; see `_holders`."""
-    if requirement.is_versioned(str(string.value)):
-        return any(map(_INSTALLS.search, _holders(module, string)))
-    # A list of plain names may also be a list of modules to import.
-    return any(map(_INSTALLS_NAME.search, _holders(module, string, named=False)))
-
-
-def _listed(value: str) -> Iterator[requirement.Requirement]:
-    """Yield requirements with a version or an extra that have a line of their own in a string."""
+def _lines(value: str) -> Iterator[requirement.Requirement]:
+    """Yield the requirements of Petastorm in a string that is one, or has one on each line."""
     for line in re.finditer(r"[^\n]+", value):
-        if (
-            "\n" in value
-            and requirement.is_requirement(line[0])
-            and requirement.is_versioned(line[0])
-        ):
-            yield from requirement.find_requirements(value, *line.span())
+        yield from islice(requirement.requirements_at(value, *line.span()), 1)
 
 
-def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> bool:
-    """Whether a string that may be a requirement is listed among packages to install."""
+def _tool(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return what installs a string that is a requirement, ``pip`` or ``conda``, or None."""
     parent = module.scopes.parents.get(string)
-    if _is_install_command(parent):
-        return True
-    if not is_setup:
-        return _is_installed(module, string)
-    is_extra = isinstance(parent, ast.Dict) and string in parent.values
-    holders = [*_holders(module, parent if is_extra and parent is not None else string)]
-    if not _NO_REQUIREMENTS.isdisjoint(holders):
-        return False
-    is_listed = isinstance(parent, _LISTS) or requirement.is_versioned(str(string.value))
-    return is_listed or any(map(_REQUIRES.search, holders))
-
-
-def _is_install_command(parent: ast.AST | None) -> bool:
-    """Whether a list or call contains the words of an install command."""
-    if isinstance(parent, ast.Call):
-        is_named = last_name(parent.func) == "install"
-        return is_named or any(string_value(one) == "install" for one in parent.args)
-    words = parent.elts if isinstance(parent, _LISTS) else []
-    return any(string_value(one) == "install" for one in words)
-
-
-def _is_conda_string(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether conda installs a package, because conda is mentioned or pip has a separate list."""
-    parent = module.scopes.parents.get(string)
+    if _is_command(parent):
+        return "pip"
     siblings = parent.elts if isinstance(parent, _LISTS) else []
-    is_conda = any("conda" in one.lower() for one in _holders(module, string))
-    return is_conda or any(isinstance(one, ast.Dict) for one in siblings)
+    is_beside_pip = any(isinstance(one, ast.Dict) for one in siblings)  # `- pip: […]`
+    for name in _takers(module, string):
+        if name in _CONDA or (name in _PIP and is_beside_pip):
+            return "conda"
+        if name in _PIP:
+            return "pip"
+    return None
+
+
+def _is_pinned_key(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is a key of packages and versions: ``packages={"petastorm": "0.12"}``."""
+    match module.scopes.parents.get(string):
+        case ast.Dict(keys=keys, values=values) as table if string in keys:
+            version = string_value(values[keys.index(string)]) or ""
+            is_given = isinstance(module.scopes.parents.get(table), ast.keyword)
+            return is_given and string.value == OLD_ROOT and bool(_VERSION.fullmatch(version))
+    return False
+
+
+def _is_command(parent: ast.AST | None) -> bool:
+    """Whether a list or call contains the words of an install command."""
+    words = parent.args if isinstance(parent, ast.Call) else getattr(parent, "elts", ())
+    return any(string_value(one) == "install" for one in words)
 
 
 def _version_arguments(module: PythonModule, string: ast.Constant) -> Iterator[Edit]:
@@ -184,53 +170,77 @@ def _version_arguments(module: PythonModule, string: ast.Constant) -> Iterator[E
 
 
 #: Functions and methods that return what they are given in a different form.
-_SAME = frozenset({"format", "frozenset", "join", "list", "set", "sorted", "tuple"})
-#: Maximum number of variables through which a value is followed.
+_SAME = frozenset(
+    [
+        *("format", "frozenset", "join", "list", "set", "sorted", "split", "splitlines"),
+        *("strip", "tuple"),
+    ]
+)
+#: Maximum number of variables and functions through which a value is followed.
 _DEPTH = 3
 
 
-def _holders(
-    module: PythonModule, node: ast.AST, named: bool = True, depth: int = _DEPTH
-) -> Iterator[str]:
-    """Yield the names of the arguments, keys, calls and variables that hold a value.
+def _takers(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> Iterator[str]:
+    """Yield the names of the arguments, keys and calls that take a value, from the inside outward.
 
-    The name of a called function ends with ``()``. A value is followed through variables. The
-    holder of a ``package`` is the next one: ``pypi`` in ``{"pypi": {"package": "petastorm"}}``.
-    With `named`, the names of the variables count as well.
+    The name of a called function ends with ``()``. A value is followed through variables and the
+    results of functions. What takes a ``package`` is the next one: ``pypi`` in
+    ``{"pypi": {"package": "petastorm"}}``.
     """
-    child, name = node, ""
+    child = node
     for owner in module.ancestors(node):
         match owner:
             case ast.Dict(keys=keys, values=values) if child in values:
-                name = string_value(keys[values.index(child)]) or ""
+                yield string_value(keys[values.index(child)]) or ""
+            case ast.keyword(arg="package" | "packages"):
+                pass
             case ast.keyword(arg=argument):
-                name = argument or ""
+                yield argument or ""
+                return
             case ast.Attribute(attr=method) if method in _SAME:
                 pass
-            case ast.Call(func=function):
-                name = "" if last_name(function) in _SAME else f"{last_name(function)}()"
-            case ast.List() | ast.Tuple() | ast.Set() | ast.Starred() | ast.BinOp():
+            case ast.Call(func=ast.Attribute(value=ast.Name() as name, attr="append" | "extend")):
+                for one in _same(module, name) if depth else ():
+                    yield from _takers(module, one, depth - 1)
+                return
+            case ast.Call(func=function) if last_name(function) not in _SAME:
+                yield f"{last_name(function)}()"
+                return
+            case ast.Subscript(value=value) if value is child:
+                pass
+            case ast.List() | ast.Tuple() | ast.Set() | ast.Starred() | ast.BinOp() | ast.Call():
                 pass
             case ast.IfExp() | ast.JoinedStr() | ast.FormattedValue():
                 pass
-            case ast.Assign(targets=[ast.Name() as target]) | (
-                ast.AnnAssign(target=ast.Name() as target)
-                | ast.AugAssign(target=ast.Name() as target)
-            ):
-                yield from [target.id] if named else []
-                for read in _reads(module, target) if depth else ():
-                    yield from _holders(module, read, named, depth - 1)
+            case ast.Assign(targets=[ast.Subscript(slice=key)]):
+                yield string_value(key) or ""
+                return
+            case ast.stmt():
+                for read in _reads(module, owner) if depth else ():
+                    yield from _takers(module, read, depth - 1)
                 return
             case _:
                 return
-        if name not in ("", "package"):
-            yield name
-            return
         child = owner
 
 
-def _reads(module: PythonModule, target: ast.Name) -> Iterator[ast.Name]:
-    """Yield the reads of a variable."""
-    for read in module.scopes.references.get(target.id, ()):
-        if any(one.node is target for one in module.bindings(target.id, read.scope)):
+def _reads(module: PythonModule, statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the reads of the variable, or the calls of the function, that gets a value."""
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    if isinstance(statement, ast.Return):
+        targets = [one for one in module.ancestors(statement) if isinstance(one, ast.FunctionDef)]
+    match targets[:1]:
+        case [ast.Name(id=name) | ast.FunctionDef(name=name) as target]:
+            for read in module.scopes.references.get(name, ()):
+                if any(one.node is target for one in module.bindings(name, read.scope)):
+                    parent = module.scopes.parents[read.node]
+                    is_called = isinstance(parent, ast.Call) and parent.func is read.node
+                    yield parent if is_called else read.node
+
+
+def _same(module: PythonModule, name: ast.Name) -> Iterator[ast.Name]:
+    """Yield the reads of the variable that a name reads."""
+    home = module.scope_of(name).home(name.id)
+    for read in module.scopes.references.get(name.id, ()):
+        if read.node is not name and read.scope.home(name.id) is home:
             yield read.node

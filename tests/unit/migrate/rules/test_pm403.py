@@ -9,12 +9,15 @@ from mdstorm_migrate.api import migrate
 
 @each(
     "setup(install_requires=['{}'])\n",
-    'REQ = ["{}", "numpy<1.20"]\n',
-    'EXTRAS = {{"train": ["{}"]}}\n',
-    'REQUIRED = "{}"\n',
+    'REQ = ["{}", "numpy<1.20"]\nsetup(install_requires=REQ)\n',
+    'EXTRAS = {{"train": ["{}"]}}\nsetup(extras_require=EXTRAS)\n',
+    'REQUIRED = "{}"\nsetup(install_requires=[REQUIRED])\n',
     'setup(install_requires="{}")\n',
     'setup(extras_require={{"train": "{}"}})\n',
-    'REQUIRED = """\nnumpy\n{}\n""".split("\\n")\n',
+    'setup(install_requires="""\nnumpy\n{}\n""".split("\\n"))\n',
+    'def listed():\n    return ["{}"]\nsetup(tests_require=listed())\n',
+    'options = {{}}\noptions["install_requires"] = ["{}"]\n',
+    'X = {{"core": ["{}"]}}\nfor one in X["core"]:\n    setup(install_requires=[one])\n',
 )
 def test_setup_py_requirements_are_renamed(text: str) -> None:
     check_rewrite(text.format("petastorm[torch]>=0.9"), text.format("mdstorm[torch]"), "setup.py")
@@ -45,7 +48,7 @@ def test_other_strings_in_packaging_files_are_unchanged(path: str, text: str) ->
 @each(
     ('R = ["petastorm==" + VERSION]\n', '"petastorm=="'),
     ('R = [f"petastorm=={V}"]\n', 'f"petastorm=={V}"'),
-    ('R = ["petastorm @ git+https://host/x"]\n', "petastorm @ git+https://host/x"),
+    ('R = ["petastorm @ git+https://host/x"]\n', '"petastorm @ git+https://host/x"'),
     ('L = ["git+https://host/petastorm.git"]\n', "git+https://host/petastorm.git"),
     ('@pypi(packages={"petastorm": "0.12"})\ndef f(): ...\n', '"petastorm"'),
 )
@@ -65,7 +68,8 @@ def test_command_in_ini_file_installs_mdstorm() -> None:
     'run([python, "-m", "pip", "install", "{}"])\n',
     'os.system("pip install -q {} numpy==1.19")\n',
     'ray.init(runtime_env={{"pip": ["{}", "torch"]}})\n',
-    '@udf(packages=["{}"])\ndef f(): ...\n',
+    '@component(packages_to_install=["{}"])\ndef f(): ...\n',
+    'log_model(extra_pip_requirements=["{}"])\n',
     'session.install("{}")\n',
     'session.run("python", "-m", "pip", "install", "{}")\n',
     'dependencies.add_pip_package("{}")\n',
@@ -82,7 +86,7 @@ def test_install_command_in_code_installs_mdstorm(text: str) -> None:
     'session.conda_install("petastorm")\n',
     'CondaDependencies.create(conda_packages=["petastorm==0.11"])\n',
     'log_model(conda_env={"dependencies": ["petastorm", {"pip": ["mlflow"]}]})\n',
-    'install_package("conda-forge::petastorm")\n',
+    'conda_install("conda-forge::petastorm")\n',
 )
 def test_conda_install_in_code_needs_manual_review(text: str) -> None:
     check_noop(text, "module.py")
@@ -138,9 +142,6 @@ OPERATOR = "PythonVirtualenvOperator(task_id='t', python_callable=f, {}={})\n"
     "X = ['petastorm']\nY = X + ['torch']\n" + OPERATOR.format("requirements", "[*Y, 'a']"),
     "X = ['torch']\nX += ['petastorm>=0.12']\n" + OPERATOR.format("requirements", "X"),
     "def f():\n    a = 'petastorm==0.12'\n    session.install(a)\n",
-    # lists in variables with such a name, for other files
-    "PIP_PACKAGES = ['petastorm==0.12.1']\n",
-    "pip_requirements = ('torch', 'petastorm[torch]==0.12')\n",
 )
 def test_requirement_in_variable_is_rewritten(text: str) -> None:
     after = re.sub(r"petastorm(\[torch\])?([=>]=[\d.]+)?", r"mdstorm\1", text)
@@ -150,6 +151,7 @@ def test_requirement_in_variable_is_rewritten(text: str) -> None:
 @each(
     "session.install(f'petastorm=={v}')\n",
     "session.install('petastorm==' + v)\n",
+    "session.install('petastorm' + version)\n",
     "session.install('petastorm==%s' % v, 'torch')\n",
     "session.install('petastorm=={}'.format(v))\n",
     "REQS = [f'petastorm[torch]=={v}']\n" + OPERATOR.format("requirements", "REQS"),
@@ -171,6 +173,12 @@ def test_string_in_variable_that_installs_nothing_is_unchanged(text: str) -> Non
 
 @each(
     "names = ['petastorm==0.12']\nprint(names)\n",
+    "PIP_PACKAGES = ['petastorm==0.12.1']\n",
+    "packages = ['petastorm==0.12.1']\nrun(packages=packages)\n",
+    "install({'version': 'x'}, env={'LIBRARY': 'petastorm==0.12'})\n",
+    "write('''\nnumpy\npetastorm>=0.11\n''')\n",
+    "@pypi(packages={'petastorm': '0.12'})\ndef f(): ...\n",
+    "install_package('conda-forge::petastorm')\n",
     "register(env='petastorm>=0.11')\n",
     "LOCKED = {'train': 'petastorm[torch]==0.12.1'}\n",
 )

@@ -317,8 +317,8 @@ def test_constraints_get_no_extras(tmp_path: Path) -> None:
     assert after(tmp_path, "constraints.txt") == "mdstorm\n"
 
 
-def test_package_name_in_dict_gets_no_extras_or_packages(tmp_path: Path) -> None:
-    text = 'from {0} import TransformSpec\nENV = {{"PIP_PACKAGES": "{0}"}}\n'
+def test_environment_variable_with_package_name_is_unchanged(tmp_path: Path) -> None:
+    text = 'from {0} import TransformSpec\nENV = {{"PIP_PACKAGES": "petastorm"}}\n'
     write(tmp_path, a_py=text.format("petastorm"))
     assert after(tmp_path, "a.py") == text.format("mdstorm")
 
