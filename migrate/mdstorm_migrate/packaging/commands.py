@@ -164,13 +164,20 @@ def _renamed(document: Document, rule: str, start: int, stop: int) -> Iterator[E
             yield Edit(rule, "exact", at, end, NEW_ROOT, "import mdstorm", topic="run")
 
 
-def targets(text: str, root: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the names of objects that configuration creates, each with its span.
+#: Keys of the objects that Hydra and Lightning create.
+TARGETS = frozenset({"_target_", "class_path"})
+#: A key, up to its value, and the text after a whole value.
+_KEY = re.compile(r"""(?<![\w-])(?P<key>\w[\w.-]*)["']?[ \t]*[:=][ \t]*["']?\Z""")
+_AFTER = re.compile(r"""["']?[ \t]*(?:[,}\]\#;\r\n]|\Z)""")
 
-    They are values of Hydra's ``_target_`` and of Lightning's ``class_path``, in any format.
+
+def dotted_values(text: str, root: str) -> Iterator[tuple[str, str, int, int]]:
+    """Yield the values in configuration that are dotted names in a package.
+
+    Each comes with its key and its span. The format may be YAML, JSON, TOML or INI.
     """
-    pattern = rf"""(?<!\w)(?:_target_|class_path)["']?[ \t]*[:=][ \t]*["']?
-        (?P<path>{root}(?:\.\w+)*)(?![\w.-])"""
-    for found in re.finditer(pattern, text, re.VERBOSE):
-        if not is_commented_out(text, found.start()):
-            yield found["path"], *found.span("path")
+    for found in re.finditer(rf"(?<![\w.-]){root}(?:\.\w+)*(?![\w.-])", text):
+        start, stop = found.span()
+        key = _KEY.search(text, max(start - 80, 0), start)
+        if key and _AFTER.match(text, stop) and not is_commented_out(text, start):
+            yield key["key"], found[0], start, stop

@@ -227,3 +227,9 @@ def missing(path: str) -> str | None:
             name, known = parts[stop - 1], PUBLIC.get(".".join(parts[: stop - 1]), ())
             return None if name in known or name in _MODULE_DUNDERS else module
     return None
+
+
+def is_configured(path: str) -> bool:
+    """Whether a value of configuration is a name of either library that code may resolve."""
+    root, dot, rest = path.partition(".")
+    return bool(dot) and root in (OLD_ROOT, NEW_ROOT) and missing(f"{OLD_ROOT}.{rest}") is None

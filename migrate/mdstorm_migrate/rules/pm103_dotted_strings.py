@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
-from mdstorm_migrate.packaging.commands import targets
+from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
 from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (
     IMPORTING,
@@ -53,6 +53,8 @@ _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
 _LOGGERS = frozenset(
     {"assertLogs", "assertNoLogs", "at_level", "getLogger", "get_logger", "set_level"}
 )
+#: The key of a logger's name in an INI file.
+_LOGGER = "qualname"
 #: Functions that return the module named by their first argument.
 _RETURNING = frozenset({"import_module", "importorskip"})
 #: Functions that find the modules of a package, and put a prefix before their names.
@@ -71,15 +73,20 @@ def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
     if isinstance(module, PythonModule):
         yield from _in_code(module)
         return
-    for path, start, stop in targets(module.text, names.OLD_ROOT):
-        if absent := names.missing(path):
-            what = f'"{path}" names a part of Petastorm; `{absent}` is not in mdstorm'
-            remedy = f"{what}; change it by hand"
-            yield Finding(CODE, "manual", start, stop, what, remedy, holds=path)
-        else:
+    for key, path, start, stop in dotted_values(module.text, names.OLD_ROOT):
+        absent = names.missing(path)
+        if key in TARGETS and absent is None:
             message = f'"{path}" becomes "{names.renamed(path)}"'
             at = start + len(names.OLD_ROOT)
             yield Edit(CODE, "exact", start, at, names.NEW_ROOT, message)
+        elif key in TARGETS:
+            what = f'"{path}" names a part of Petastorm; `{absent}` is not in mdstorm'
+            remedy = f"{what}; change it by hand"
+            yield Finding(CODE, "manual", start, stop, what, remedy, holds=path)
+        elif names.is_configured(path) and key != _LOGGER:
+            what = f'code may resolve "{path}" as a name'
+            remedy = f"{what}: if so, change it to mdstorm"
+            yield Finding(CODE, "manual", start, stop, what, remedy, holds=path)
 
 
 def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.mosaicml import names
-from mdstorm_migrate.packaging.commands import targets
+from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
 from mdstorm_migrate.python.calls import (
     IMPORTING,
     PATCHING,
@@ -38,8 +38,8 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     if isinstance(module, PythonModule):
         yield from _of_python(module)
         return
-    for path, start, stop in targets(module.text, names.ROOT):
-        if names.is_known(path):
+    for key, path, start, stop in dotted_values(module.text, names.ROOT):
+        if key in TARGETS and names.is_known(path):
             yield _of_target(path, start, stop)
 
 

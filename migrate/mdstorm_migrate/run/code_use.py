@@ -9,11 +9,12 @@ from functools import cache
 from pathlib import Path
 
 from mdstorm_migrate.base.document import DATABRICKS_HEADER, SourceError
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_petastorm
+from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_configured, is_petastorm
 from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.python.shadow import is_in_project
-from mdstorm_migrate.sources import find_source
+from mdstorm_migrate.sources import find_source, read_file
 
 _NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
 #: Import statements on their own lines, and in the strings of a notebook.
@@ -119,6 +120,23 @@ def use_of(path: Path, data: bytes, modules: Sequence[PythonModule] | None = Non
         builds_session=b"SparkSession.builder" in data,
         is_given_session=any(map(_is_given_session, modules or ())),
     )
+
+
+def configured_use(path: Path, data: bytes) -> CodeUse | None:
+    """Return what configuration uses, by dotted names in its values, or None if it uses nothing."""
+    kinds = ("cluster", "conda", "text")
+    texts = [one.text for one in read_file(path, data).documents if one.kind in kinds]
+    roots = {
+        root
+        for root in (OLD_ROOT, NEW_ROOT)
+        for text in texts
+        for key, value, _, _ in dotted_values(text, root)
+        if key in TARGETS or is_configured(value)
+    }
+    if not roots:
+        return None
+    keeps = (str(path),) if OLD_ROOT in roots else ()
+    return CodeUse(frozenset(roots), frozenset(extras_used(data)), keeps)
 
 
 def imports_streaming(path: Path, data: bytes) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mdstorm_migrate.run.imports import TEST, ImportGraph, closure
 from mdstorm_migrate.run.migration import Proposals
-from mdstorm_migrate.run.outcome import Decision
+from mdstorm_migrate.run.outcome import Decision, shown
 
 _NAMES = "names modules in strings that need review"
 
@@ -93,7 +93,7 @@ class _Decisions:
         are_tests = all(TEST.fullmatch(one.stem) for one in group if one in self._held)
         if is_linked and are_tests and not TEST.fullmatch(path.stem):
             linked += "; only tests hold it back, and they would stay on Petastorm"
-        return f"`{other.as_posix()}` {self._held[other]}{linked}"
+        return f"`{shown(other, path)}` {self._held[other]}{linked}"
 
     def _linked(self, graph: ImportGraph) -> dict[Path, list[Path]]:
         """Return, for each file that others are linked with, these files and itself."""

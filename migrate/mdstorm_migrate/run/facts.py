@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mdstorm_migrate.petastorm.names import CONVERTER_METHODS
 from mdstorm_migrate.python.links import RESOLVES, Links
-from mdstorm_migrate.run.code_use import CodeUse, use_of
+from mdstorm_migrate.run.code_use import CodeUse, configured_use, use_of
 from mdstorm_migrate.run.discover import CODE, is_code
 from mdstorm_migrate.run.imports import text_imports
 from mdstorm_migrate.run.migration import FileMigration
@@ -78,7 +78,9 @@ def facts_of(path: Path, migration: FileMigration) -> Facts:
 
 
 def text_facts(path: Path, data: bytes) -> Facts:
-    """Return the facts about code that does not mention Petastorm, which is not parsed."""
+    """Return the facts about a file that does not mention Petastorm, which is not parsed."""
+    if path.suffix not in CODE:
+        return Facts(False, Links(), use=configured_use(path, data))
     text = data.decode("utf-8", "replace")
     links = Links(tuple(text_imports(text)), resolves=RESOLVES.search(text) is not None)
     makes_loaders = any(f".{name}(" in text for name in CONVERTER_METHODS)

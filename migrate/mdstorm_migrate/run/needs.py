@@ -13,10 +13,10 @@ from mdstorm_migrate.base.document import Document, Kind, is_setup_script
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.lists import is_inventory, required_names
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
-from mdstorm_migrate.run.code_use import LIBRARIES, CodeUse, extras_used
+from mdstorm_migrate.petastorm.names import NEW_ROOT
+from mdstorm_migrate.run.code_use import LIBRARIES, CodeUse
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.outcome import Settings
+from mdstorm_migrate.run.outcome import Settings, shown
 from mdstorm_migrate.sources import ListedFiles, read_file
 from mdstorm_migrate.sources.plain import kind_of
 
@@ -39,10 +39,6 @@ _INSTALLED = {
     "torchvision": "torchvision",
     "zmq": "pyzmq",
 }
-#: Configuration that specifies objects of either library to create.
-_CONFIGURES = re.compile(
-    rf"""\b(?:_target_|class_path)["']?[ \t]*[:=][ \t]*["']?({OLD_ROOT}|{NEW_ROOT})\.""".encode()
-)
 #: A line that includes another list of requirements.
 _INCLUDES = re.compile(r"^[ \t]*(?:-r|--requirement)[ \t=]*(?P<name>[^\s#]+)", re.MULTILINE)
 #: Commands that install a list, or a project with its requirements.
@@ -77,7 +73,7 @@ class Asking:
 
 def needs_of(
     asking: Mapping[Path, Asking],
-    others: Mapping[Path, CodeUse],
+    others: dict[Path, CodeUse],
     paths: Iterable[Path],
     lists: ListedFiles,
     settings: Settings,
@@ -88,8 +84,8 @@ def needs_of(
     ----------
     asking : mapping of Path to Asking
         The files that mention Petastorm.
-    others : mapping of Path to CodeUse
-        What the other code of the project uses.
+    others : dict of Path to CodeUse
+        What other code and configuration of the project uses.
     paths : iterable of Path
         All files of the project.
     lists : ListedFiles
@@ -99,13 +95,7 @@ def needs_of(
     if not settings.selects("PM101"):  # the code was or will be moved in another run
         return dict.fromkeys(asking, plain)
     paths = list(paths)
-    code = {path: one.use for path, one in asking.items() if one.use and is_code(path)}
-    code |= others
-    for path, one in asking.items():
-        if not is_code(path) and (roots := set(_CONFIGURES.findall(one.after))):
-            keeps = (str(path),) if OLD_ROOT.encode() in roots else ()
-            imports = frozenset(root.decode() for root in roots)
-            code[path] = CodeUse(imports, frozenset(extras_used(one.after)), keeps)
+    code = others | {path: one.use for path, one in asking.items() if one.use is not None}
     requiring = {path: one.before for path, one in asking.items() if one.requires}
     project = _Project(code, _lists(paths, requiring, lists), requiring)
     is_unused = bool(code) and not any(use.uses_either for use in code.values())
@@ -140,7 +130,7 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
         plain,
         extras=tuple(sorted(named)),
         transitive=transitive,
-        importers=use.keeps,
+        importers=tuple(shown(one, path) for one in use.keeps),
         moved=use.moved or not use.keeps,
         is_constraint=is_constraint,
     )

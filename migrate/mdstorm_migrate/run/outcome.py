@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,18 @@ class Settings:
     def applies(self, code: str, cls: Class) -> bool:
         """Whether edits of the given rule and class are applied."""
         return self.selects(code) and (self.unsafe or cls == "exact")
+
+
+def shown(path: Path | str, reader: Path) -> str:
+    """Return a path as messages about the file `reader` show it.
+
+    An absolute path is shown relative to the current directory, or else to the file's directory.
+    """
+    if os.path.isabs(path):
+        here = Path.cwd()
+        start = here if here in Path(path).parents else reader.absolute().parent
+        path = os.path.relpath(path, start)
+    return Path(path).as_posix()
 
 
 @dataclass(frozen=True)

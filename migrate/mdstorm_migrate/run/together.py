@@ -12,17 +12,17 @@ Facts, proposals and rendering concern one file at a time, so several processes 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePath
 
 from mdstorm_migrate.base.document import Source, is_setup_script
 from mdstorm_migrate.base.needs import Given, Needs
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.flows import Flows
 from mdstorm_migrate.python.shadow import is_in_project
-from mdstorm_migrate.run.code_use import imports_streaming, use_of
+from mdstorm_migrate.run.code_use import configured_use, imports_streaming, use_of
 from mdstorm_migrate.run.decisions import decide
 from mdstorm_migrate.run.discover import CODE, LARGEST, LARGEST_TEXT, is_code
 from mdstorm_migrate.run.facts import Facts, facts_of, text_facts
@@ -30,7 +30,15 @@ from mdstorm_migrate.run.imports import ImportGraph
 from mdstorm_migrate.run.migration import FileMigration, Proposals, is_relevant
 from mdstorm_migrate.run.names import given_alone, given_to
 from mdstorm_migrate.run.needs import Asking, needs_of
-from mdstorm_migrate.run.outcome import ALONE, Decision, FileOutcome, Outcome, Problem, Settings
+from mdstorm_migrate.run.outcome import (
+    ALONE,
+    Decision,
+    FileOutcome,
+    Outcome,
+    Problem,
+    Settings,
+    shown,
+)
 from mdstorm_migrate.run.pool import Workers
 from mdstorm_migrate.sources import ListedFiles, find_source
 
@@ -91,13 +99,18 @@ def examine(
         )
         proposals = workers.map(Examiner.propose, given)
         resolving = {path for path, one in seen.items() if one.links.resolves}
-        decisions = decide(proposals, graph, resolving)
-        code = workers.map(Examiner.code_after, decisions)
         outside = workers.map(Examiner.text_facts, around)
-        unused = {path: one for path, one in seen.items() if path not in code}
+        unused = {path: one for path, one in seen.items() if path not in proposals}
         found = Examined(others=unused | outside, paths=[*paths, *others])
-        needs = _needs(code, found, settings)
-        rendered = workers.map(Examiner.render, needs)
+        while True:
+            decisions = decide(proposals, graph, resolving)
+            code = workers.map(Examiner.code_after, decisions)
+            rendered = workers.map(Examiner.render, _needs(code, found, settings))
+            # A file whose result is not sound stays as it is, and holds its group.
+            failed = dict(_failed(rendered, proposals))
+            if not failed:
+                break
+            proposals |= failed
     found.outcomes = [
         FileOutcome(
             path,
@@ -110,6 +123,16 @@ def examine(
         if path in rendered
     ]
     return found
+
+
+def _failed(
+    rendered: Mapping[Path, Outcome], proposals: Mapping[Path, Proposals]
+) -> Iterator[tuple[Path, Proposals]]:
+    """Yield the code that was to be changed and cannot be, with what concerns other files now."""
+    for path, one in rendered.items():
+        whole = [problem for problem in one.problems if problem.cell is None]
+        if path.suffix in CODE and whole and proposals[path].stays is None:
+            yield path, replace(proposals[path], stays=str(whole[0]), has_names=False)
 
 
 def migrate_alone(
@@ -140,26 +163,28 @@ def _asking(path: Path, migration: FileMigration, decision: Decision) -> Asking:
         use = use_of(path, after, migration.modules if migration.problem is None else None)
         if migration.names_need_review:
             use = replace(use, keeps=(str(path),))
+    else:
+        use = configured_use(path, after)
     return Asking(migration.data, after, use, migration.requires)
 
 
 def _needs(asking: Mapping[Path, Asking], found: Examined, settings: Settings) -> dict[Path, Needs]:
     """Return the needs of the files that mention the library."""
     if settings.library == "streaming":
-        return dict.fromkeys(asking, _streaming_needs(asking, settings))
+        return _streaming_needs(asking, settings)
     uses = {path: one.use for path, one in found.others.items() if one.use is not None}
     return needs_of(asking, uses, found.paths, found.lists, settings)
 
 
-def _streaming_needs(asking: Mapping[Path, Asking], settings: Settings) -> Needs:
+def _streaming_needs(asking: Mapping[Path, Asking], settings: Settings) -> dict[Path, Needs]:
     """Return the needs for requirements of MosaicML Streaming, which code may still import."""
     plain = Needs(settings.wanted, settings.index)
     for path, one in asking.items():
         is_user = is_code(path) and not is_in_project(path, "streaming")
         if is_user and imports_streaming(path, one.after):
-            moved = any(one.before != one.after for one in asking.values())
-            return replace(plain, moved=moved, streaming_importer=str(path))
-    return plain
+            plain = replace(plain, moved=any(one.before != one.after for one in asking.values()))
+            return {of: replace(plain, streaming_importer=shown(path, of)) for of in asking}
+    return dict.fromkeys(asking, plain)
 
 
 class Examiner:
@@ -170,7 +195,7 @@ class Examiner:
         self._files: dict[Path, FileMigration] = {}
 
     def facts(self, path: Path, _: object = None) -> Facts | None:
-        """Return the facts about a file, or None if it neither mentions Petastorm nor is code."""
+        """Return the facts about a file, or None if it has none."""
         try:
             size = path.stat().st_size
             if size > LARGEST_TEXT and find_source(path) is None:
@@ -186,7 +211,8 @@ class Examiner:
         if is_relevant(data, self._settings) and (source := find_source(path, data)) is not None:
             self._files[path] = FileMigration(data, path, source, self._settings)
             return facts_of(path, self._files[path])
-        return text_facts(path, data) if path.suffix in CODE else None
+        is_seen = path.suffix in CODE or NEW_ROOT.encode() in data
+        return text_facts(path, data) if is_seen else None
 
     def _failed(self, path: Path, reason: str) -> Facts:
         self._files[path] = FileMigration(b"", path, None, self._settings, Problem(reason))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mdstorm_migrate.run.outcome import FileOutcome, Problem
+from mdstorm_migrate.run.outcome import FileOutcome, Problem, shown
 
 
 def write_all(outcomes: Sequence[FileOutcome], backup: str | None = None) -> Iterator[FileOutcome]:
@@ -24,7 +24,8 @@ def write_all(outcomes: Sequence[FileOutcome], backup: str | None = None) -> Ite
         elif reason is not None:
             yield _not_written(one, reason)
         elif other is not None:
-            yield _not_written(one, f"{other}, which must move together with it, cannot be written")
+            what = f"{shown(other, one.path)}, which must move together with it, cannot be written"
+            yield _not_written(one, what)
         else:
             yield _write(one, backup)
 

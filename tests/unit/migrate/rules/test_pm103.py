@@ -1,5 +1,6 @@
 """PM103: dotted names in strings."""
 
+import re
 from pathlib import Path
 
 from tests.kit.migrating import (
@@ -183,6 +184,26 @@ def test_object_in_configuration_that_mdstorm_lacks_needs_manual_review(
 ) -> None:
     check_noop(text, path)
     assert "manual" in {one.cls for one in migrate(text, path=path).findings}
+
+
+@each(
+    ("a.yaml", "loader: petastorm.pytorch.BatchedDataLoader  # fast\n"),
+    ("a.json", '{"reader": {"module": "petastorm.reader", "n": 2}}\n'),
+    ("a.toml", "[loader]\nclass = 'petastorm.pytorch.DataLoader'\n"),
+    ("a.ini", "[data]\nfactory = petastorm.make_reader\n"),
+)
+def test_dotted_name_under_other_key_needs_manual_review(path: str, text: str) -> None:
+    name = next(word for word in re.findall(r"[\w.]+", text) if word.startswith("petastorm."))
+    check_held(text, "PM103", name, path)
+
+
+@each(
+    ("a.ini", "[logger_data]\nqualname = petastorm.spark.spark_dataset_converter\n"),
+    ("a.yaml", "a: petastorm\nb: petastorm.yaml\nc: petastorm.pytorch and others\n"),
+    ("a.yaml", "petastorm.pytorch: 1\nx: [petastorm.reader]\n# y: petastorm.reader\n"),
+)
+def test_value_that_names_nothing_of_petastorm_is_only_a_mention(path: str, text: str) -> None:
+    check_silence(text, path)
 
 
 @each(

@@ -197,6 +197,18 @@ def test_requirement_moves_with_configuration(name: str, text: str, tmp_path: Pa
     assert (tmp_path / "requirements.txt").read_text() == "mdstorm[torch]\n"
 
 
+def test_requirement_moves_once_dotted_name_under_other_key_is_changed(tmp_path: Path) -> None:
+    conf, requirements = tmp_path / "conf.yaml", tmp_path / "requirements.txt"
+    conf.write_text(f"loader: {TARGET}\n")
+    requirements.write_text("petastorm\n")
+    (tmp_path / "a.py").write_text("loader = import_module(conf['loader'])\n")
+    run(sorted(tmp_path.iterdir()), Settings(), write=True)
+    assert requirements.read_text() == "petastorm\n"
+    conf.write_text(conf.read_text().replace("petastorm", "mdstorm"))
+    run(sorted(tmp_path.iterdir()), Settings(), write=True)
+    assert requirements.read_text() == "mdstorm[torch]\n"
+
+
 def test_edit_that_only_tests_hold_back_has_that_reason(tmp_path: Path) -> None:
     files = {
         "feeds.py": CONV,

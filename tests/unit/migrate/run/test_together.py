@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
 from tests.kit.migrating import each, run, write_files
 
 from mdstorm_migrate.audit import audit
+from mdstorm_migrate.packaging import rewriting
 from mdstorm_migrate.run.outcome import Settings
 
 #: A file that cannot be migrated, because mdstorm does not have this class.
@@ -189,7 +191,7 @@ def test_finding_in_unmigrated_file_mentions_file_that_blocks_it(tmp_path: Path)
     (finding,) = first.outcome.findings
     assert (finding.cls, finding.rule) == ("review", "PM101")
     assert finding.message.endswith(
-        f"; needs review: `{tmp_path}/work.py` still uses Petastorm "
+        "; needs review: `work.py` still uses Petastorm "
         "(`petastorm.reader.ArrowReaderWorker`), and imports link it to this file; "
         "--unsafe applies it"
     )
@@ -202,7 +204,7 @@ def test_finding_for_logger_mentions_unrelated_file_that_keeps_petastorm(tmp_pat
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = [one for one in first.outcome.findings if one.rule == "PM103"]
     assert finding.message.endswith(
-        f"needs review: `{tmp_path}/work.py` still uses Petastorm "
+        "needs review: `work.py` still uses Petastorm "
         "(`petastorm.reader.ArrowReaderWorker`); --unsafe applies it"
     )
 
@@ -251,9 +253,33 @@ def test_group_of_files_is_written_completely_or_not_at_all(tmp_path: Path) -> N
     assert [one.written for one in found] == [False, False, True]
     assert [str(problem) for one in found for problem in one.outcome.problems] == [
         "not written: the file is read-only",
-        f"not written: {tmp_path}/schema.py, which must move together with it, cannot be written",
+        "not written: schema.py, which must move together with it, cannot be written",
     ]
     assert (tmp_path / "train.py").read_text() == files["train.py"]
+
+
+def test_file_whose_result_does_not_parse_holds_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewriting, "requirement_of", lambda *_: 'mdstorm" x')
+    command = 'check_call(["pip", "install", "petastorm"])\n'
+    files = {"schema.py": SCHEMA + command, "train.py": READS + "from schema import SCHEMA\n"}
+    files["other.py"] = READS
+    after = migrated(tmp_path, files)
+    assert after == {"other.py": READS.replace("petastorm", "mdstorm")}
+
+
+def test_messages_have_no_absolute_paths(tmp_path: Path) -> None:
+    files = {
+        "a/schema.py": f"{WORKER}{SCHEMA}",
+        "b/train.py": f"{READS}from a.schema import SCHEMA\n",
+        "requirements.txt": "petastorm\n",
+    }
+    write_files(tmp_path, files)
+    found = run(sorted(tmp_path.rglob("*.*")), Settings())
+    messages = [one.text for file in found for one in file.outcome.findings]
+    assert any("../a/schema.py" in one for one in messages)
+    assert not [one for one in messages if str(tmp_path) in one]
 
 
 @each(
@@ -299,7 +325,7 @@ def test_finding_in_unmigrated_file_mentions_test_that_patches_its_imports(tmp_p
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = first.outcome.findings
     assert finding.message.endswith(
-        f"; needs review: `{tmp_path}/test_it.py` names modules in strings that need review, "
+        "; needs review: `test_it.py` names modules in strings that need review, "
         "and imports link it to this file; only tests hold it back, and they would stay on "
         "Petastorm; --unsafe applies it"
     )
