@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
@@ -73,81 +74,99 @@ def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
     if isinstance(module, PythonModule):
         yield from _in_code(module)
         return
-    for key, path, start, stop in dotted_values(module.text, names.OLD_ROOT):
-        absent = names.missing(path)
-        if key in TARGETS and absent is None:
-            message = f'"{path}" becomes "{names.renamed(path)}"'
-            at = start + len(names.OLD_ROOT)
-            yield Edit(CODE, "exact", start, at, names.NEW_ROOT, message)
-        elif key in TARGETS:
-            what = f'"{path}" names a part of Petastorm; `{absent}` is not in mdstorm'
-            remedy = f"{what}; change it by hand"
-            yield Finding(CODE, "manual", start, stop, what, remedy, holds=path)
+    for key, path, *span in dotted_values(module.text, names.OLD_ROOT):
+        if key in TARGETS:
+            yield _renamed(path, *span, span[0], names.missing(path))
         elif names.is_configured(path) and key != _LOGGER:
-            what = f'code may resolve "{path}" as a name'
-            remedy = f"{what}: if so, change it to mdstorm"
-            yield Finding(CODE, "manual", start, stop, what, remedy, holds=path)
+            yield _unknown(path, *span, "code")
+
+
+#: What takes a string: code that resolves names, a function that finds loggers, a filter of
+#: warnings, a function that finds an installed distribution, or perhaps code that resolves names.
+_Use: TypeAlias = Literal["resolved", "logger", "filter", "version", "unknown"]
 
 
 def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
     for string in module.scopes.strings:
-        value = str(string.value)
-        if value == f"{names.OLD_ROOT}." and _is_prefix(module, string):
-            yield _renamed(module, string, value, None, _why(module, string, value), NAMES)
-        elif _PART.fullmatch(value) and resolves(module):
-            yield _unknown(module, string, value)
-        elif _is_filter(module, string):
-            yield _renamed(module, string, value, None, topic="log")
-        elif not _PATH.fullmatch(value) or is_fallback(module, string):
+        value, use = str(string.value), _use(module, string)
+        if use is None:
             continue
-        elif _is_logger(module, string):
-            why = None
-            if value not in _SAME_LOGGERS:
-                why = "mdstorm logs different messages under that name"
-            absent = None if names.is_module(value) else value
-            yield _renamed(module, string, value, absent, why, topic="log")
-        elif call := _version_call(module, string):
-            absent = missing_prefix(module, call, names.VERSION)
-            yield _renamed(module, string, value, absent)
-        elif _is_resolved(module, string):
-            if local := shadow_of(module, value):
-                what = f"this may mean `{local.name}`, not the library"
-                yield Finding(CODE, "note", *module.span(string), what)
-            else:
-                absent = names.missing(value) or _missing_in_module(module, string, value)
-                yield _renamed(module, string, value, absent, _why(module, string, value), NAMES)
-        elif _may_be_resolved(module, string):
-            yield _unknown(module, string, value)
+        span, inner = module.span(string), inner_span(module, string)
+        if use == "unknown":
+            yield _unknown(value, *span)
+        elif use == "resolved" and (local := shadow_of(module, value)):
+            what = f"this may mean `{local.name}`, not the library"
+            yield Finding(CODE, "note", *span, what)
+        else:
+            start = inner and inner[0]
+            absent, why = _absent(module, string, use), _why(module, string, use)
+            yield _renamed(value, *span, start, absent, why, use, module.text)
     for call in filter(_uses_sys_modules, module.scopes.calls):
         for word in call.keywords:
             if word.arg == names.OLD_ROOT:  # patch.dict("sys.modules", petastorm=None)
-                yield _unknown(module, word, word.arg)
+                yield _unknown(word.arg, *module.span(word))
 
 
-def _unknown(module: PythonModule, node: ast.AST, value: str) -> Finding:
-    """Return the finding about a string or keyword that code in the file may resolve."""
-    what = f'this file resolves names at run time, and "{value}" may be one of them'
+def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
+    """Return what takes a string, or None if it is data."""
+    value = str(string.value)
+    if value == f"{names.OLD_ROOT}." and _is_prefix(module, string):
+        return "resolved"
+    if _PART.fullmatch(value) and resolves(module):
+        return "unknown"
+    if _is_filter(module, string):
+        return "filter"
+    if not _PATH.fullmatch(value) or is_fallback(module, string):
+        return None
+    if _is_logger(module, string):
+        return "logger"
+    if _version_call(module, string) is not None:
+        return "version"
+    if _is_resolved(module, string):
+        return "resolved"
+    return "unknown" if _may_be_resolved(module, string) else None
+
+
+def _absent(module: PythonModule, string: ast.Constant, use: _Use) -> str | None:
+    """Return what mdstorm lacks of the name in a string, or of what the code does with it."""
+    value = str(string.value)
+    if use == "resolved":
+        return names.missing(value.rstrip(".")) or _missing_in_module(module, string, value)
+    if use == "version" and (call := _version_call(module, string)):
+        return missing_prefix(module, call, names.VERSION)
+    return value if use == "logger" and not names.is_module(value) else None
+
+
+def _unknown(value: str, start: int, stop: int, who: str = "this file") -> Finding:
+    """Return the finding about a string or keyword that code may resolve."""
+    what = f'{who} resolves names at run time, and "{value}" may be one of them'
     remedy = f"{what}: if so, change it to mdstorm"
-    return Finding(CODE, "manual", *module.span(node), what, remedy, holds=value)
+    return Finding(CODE, "manual", start, stop, what, remedy, holds=value)
 
 
 def _renamed(
-    module: PythonModule,
-    string: ast.Constant,
     value: str,
+    start: int,
+    stop: int,
+    inner: int | None,
     absent: str | None,
     why: str | None = None,
-    group: str | None = None,
-    topic: Topic | None = None,
+    use: _Use | None = None,
+    text: str = "",
 ) -> Edit | Finding:
-    """Return the edit to a string, marked for review if there is a reason, or a finding."""
-    inner, new = inner_span(module, string), names.renamed(value)
-    is_both = re.search(rf"[\"']{re.escape(new)}[\"']", module.text) is not None
+    """Return the edit to a string whose text begins at `inner`, or a finding.
+
+    The edit needs review if there is a reason `why`. If `text` has the new name, it is left.
+    """
+    new = names.renamed(value)
+    is_both = re.search(rf"[\"']{re.escape(new)}[\"']", text) is not None
     if absent is None and inner is not None and not is_both:
         message = f'"{value}" becomes "{new}"' + (f"; {why}" if why else "")
         cls: Class = "review" if why else "exact"
-        stop = inner[0] + len(names.OLD_ROOT)
-        return Edit(CODE, cls, inner[0], stop, names.NEW_ROOT, message, group, topic)
+        group = NAMES if use == "resolved" else None
+        topic: Topic | None = "log" if use in ("logger", "filter") else None
+        end = inner + len(names.OLD_ROOT)
+        return Edit(CODE, cls, inner, end, names.NEW_ROOT, message, group, topic)
     what, advice = f'"{value}" names a part of Petastorm', "change it by hand"
     if absent == names.VERSION:
         what, advice = "Petastorm's version is compared here", names.REMOVED[names.VERSION]
@@ -155,15 +174,20 @@ def _renamed(
         what += f"; `{absent}` is not in mdstorm"
     elif is_both:
         what = f'this file names both "{value}" and "{new}"'
-    return Finding(CODE, "manual", *module.span(string), what, f"{what}; {advice}", holds=value)
+    return Finding(CODE, "manual", start, stop, what, f"{what}; {advice}", holds=value)
 
 
-def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return why renaming a name resolved at run time needs review, or None if it is exact.
+def _why(module: PythonModule, string: ast.Constant, use: _Use) -> str | None:
+    """Return why renaming a string needs review, or None if it is exact.
 
-    All files that such a name affects must use the same library, which the run decides. Patching
-    an internal name only works if the library itself looks up the name there.
+    All files that a name affects must use the same library, which the run decides. Patching an
+    internal name only works if the library itself looks up the name there.
     """
+    value = str(string.value)
+    if use == "logger" and value not in _SAME_LOGGERS:
+        return "mdstorm logs different messages under that name"
+    if use != "resolved":
+        return None
     if has_fallback(module):
         return "this file still imports Petastorm where mdstorm is not installed"
     is_patch = function_of(module, call_with_first(module, string)) in PATCHING
