@@ -12,15 +12,11 @@ from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, Shift, SourceError
-from mdstorm_migrate.mosaicml.names import ROOT
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.cells import Cell, CellDocuments, documents_of
 from mdstorm_migrate.sources.plain import decode, is_notebook
 
 #: The names of Python kernels; sparkmagic's is called ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
-#: A library's name, which code contains before or after its migration.
-_LIBRARY_NAME = re.compile(f"{OLD_ROOT}|{ROOT}|{NEW_ROOT}", re.IGNORECASE)
 
 
 class NotebookSource:
@@ -31,13 +27,11 @@ class NotebookSource:
         return path.suffix == ".ipynb"
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the cells, but code cells only if some code mentions one of the libraries."""
+        """Return the cells."""
         text, mark = decode(data)
         notebook = _loaded(text)
         code, markdown = _cells_in(notebook, text)
-        found = CellDocuments([])
-        if any(_LIBRARY_NAME.search(cell.text) for cell in code):
-            found = _documents(notebook, code, path)
+        found = _documents(notebook, code, path) if code else CellDocuments([])
         prose = [Document("markdown", [cell.segment(0, len(cell.text))], path) for cell in markdown]
         documents = [*found.documents, *prose]
         return DecodedFile(text, documents, "utf-8", mark, found.broken, found.unparsed)

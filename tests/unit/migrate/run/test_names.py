@@ -3,6 +3,7 @@
 The expectations were written first, as in a review of the project by hand.
 """
 
+import json
 from pathlib import Path
 from random import Random
 
@@ -174,6 +175,15 @@ def test_outcomes_do_not_depend_on_order_of_files(tmp_path: Path) -> None:
         found = examine(paths, Settings()).outcomes
         assert {one.path: one for one in found} == expected
         assert [one.path for one in found] == [path for path in paths if path in expected]
+
+
+def test_converter_reaches_notebook_that_does_not_name_petastorm(tmp_path: Path) -> None:
+    code = f"{FROM}conv = mk(df)\n{READ.format('conv')}"
+    cells = [{"cell_type": "code", "source": code.splitlines(keepends=True)}]
+    notebook = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}, indent=1)
+    write_files(tmp_path, {"feeds.py": CONV, "a.ipynb": notebook})
+    outcome, _ = run(sorted(tmp_path.iterdir()), Settings())
+    assert [one.rule for one in outcome.outcome.findings] == ["PM119"]
 
 
 TARGET = "petastorm.pytorch.BatchedDataLoader"
