@@ -214,8 +214,8 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     for outcome in write_all(outcomes, options["backup"]) if report.write else outcomes:
         examined.outcomes.append(outcome)
         if outcome.has_results:
-            printer.file(outcome)
             report.files.append(FileReport(outcome))
+            printer.file(report.files[-1])
     report.conditions = before_running(examined, settings)
     printer.summary(report)
     written = write_reports(reports, lambda format_: FORMATS[format_](report))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.module import PythonModule
@@ -76,16 +76,12 @@ class Links:
         Whether the file resolves names that are given elsewhere, as in configuration.
     owners : frozenset of str
         Names whose attribute ``petastorm`` the file uses, in code or in strings.
-    offers : mapping of str to str
-        The names in the module that are parts of Petastorm, and the paths of these parts; ``*`` for
-        a star import.
     """
 
     imports: tuple[FileImport, ...] = ()
     needs_root: bool = False
     resolves: bool = False
     owners: frozenset[str] = frozenset()
-    offers: Mapping[str, str] = field(default_factory=dict)
 
 
 def links_of(module: PythonModule) -> Links:
@@ -96,7 +92,6 @@ def links_of(module: PythonModule) -> Links:
         any(one.scope.home(OLD_ROOT) is None for one in references),
         resolves(module),
         frozenset(_owners(module)),
-        dict(_offered(module)),
     )
 
 
@@ -106,16 +101,6 @@ def _owners(module: PythonModule) -> Iterator[str]:
         yield from _MODULE.findall(module.text)
         if module.document.path is not None:
             yield module.document.path.stem  # `__name__`
-
-
-def _offered(module: PythonModule) -> Iterator[tuple[str, str]]:
-    scope = module.scopes.module
-    for name, bindings in scope.bindings.items():
-        if name == "*":
-            stars = (one.target for one in bindings if is_petastorm(one.target))
-            yield from (("*", target) for target in stars if target is not None)
-        elif (path := module.resolve(ast.Name(name), scope)) is not None:
-            yield name, path
 
 
 def file_imports(tree: ast.AST) -> Iterator[FileImport]:

@@ -59,20 +59,20 @@ class Item:
         return self.found.replacement if isinstance(self.found, Edit) else None
 
     @property
+    def is_left(self) -> bool:
+        """Whether a person has to do something, also if ``--unsafe`` would do it."""
+        return isinstance(self.found, Finding) and self.found.cls != "note"
+
+    @property
     def text(self) -> str:
         """The message, followed by what to do about it."""
         return self.found.text if isinstance(self.found, Finding) else self.found.message
 
     @property
     def place(self) -> str:
-        """The position, as `place_of` returns it."""
-        return place_of(self.found)
-
-
-def place_of(found: Edit | Finding) -> str:
-    """Return a position as ``cell 3:1:5`` or ``1:5``: line and column, both from 1."""
-    cell = "" if found.cell is None else f"cell {found.cell}:"
-    return f"{cell}{found.line}:{found.column}"
+        """The position as ``cell 3:1:5`` or ``1:5``: line and column, both from 1."""
+        cell = "" if self.found.cell is None else f"cell {self.found.cell}:"
+        return f"{cell}{self.found.line}:{self.found.column}"
 
 
 @dataclass(frozen=True)

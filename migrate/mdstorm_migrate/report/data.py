@@ -33,7 +33,7 @@ def to_json(report: Report) -> str:
             for rule, count in report.rules()
         ],
         files=[_file(file) for file in report.files],
-        work=[_work(file, item) for file, item in report.items() if _is_left(item.found)],
+        work=[_work(file, item) for file, item in report.items() if item.is_left],
     )
 
 
@@ -72,11 +72,6 @@ def _file(file: FileReport) -> dict[str, Any]:
         "problems": [asdict(problem) for problem in file.problems],
         "diff": unified_diff(file.before, file.after, file.path),
     }
-
-
-def _is_left(found: Edit | Finding) -> bool:
-    """Whether something is left to do after the edits."""
-    return isinstance(found, Finding) and found.cls != "note"
 
 
 def _work(file: FileReport, item: Item) -> dict[str, Any]:

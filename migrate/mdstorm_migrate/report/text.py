@@ -13,10 +13,10 @@ import click
 from mdstorm_migrate.audit import EFFORTS, MINUTES, Audit, FeatureUse, FileAudit
 from mdstorm_migrate.base.edits import Edit, Finding, unified_diff
 from mdstorm_migrate.environment import Condition
-from mdstorm_migrate.report.content import Report, place_of, relative_path
+from mdstorm_migrate.report.content import FileReport, Report, relative_path
 from mdstorm_migrate.rules import find_rule
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.outcome import FileOutcome, Totals
+from mdstorm_migrate.run.outcome import Totals
 
 _WITH_V = " (shown with -v)"
 #: Maximum number of further places listed for a cause without ``-v``.
@@ -47,18 +47,14 @@ class Printer:
         if one.is_error or not self.quiet:
             self._say(f"{one.path}: {'error' if one.is_error else 'skipped'}: {one.reason}")
 
-    def file(self, one: FileOutcome) -> None:
+    def file(self, one: FileReport) -> None:
         """Print the problems and the diff of a file, and with `verbose` its edits and findings."""
-        for problem in one.outcome.problems:
+        for problem in one.problems:
             self._say(f"{one.path}: error: {problem}")
-        if one.changed and self.diff:
+        if one.edits and self.diff:
             self._diff(one)
-        if self.verbose and not self.quiet:
-            # Edits of the class `manual` are TODO comments; their findings are printed instead.
-            edits = [edit for edit in one.outcome.edits if edit.cls != "manual"]
-            items: list[Edit | Finding] = [*one.outcome.findings, *edits]
-            for item in sorted(items, key=lambda item: item.start):
-                self._say(_line(f"{one.path}:{place_of(item)}", item))
+        for item in one.items if self.verbose and not self.quiet else ():
+            self._say(_line(f"{one.path}:{item.place}", item.found))
 
     def summary(self, report: Report) -> None:
         """Print the causes of findings, the totals, the conditions to meet, and the next command.
@@ -68,9 +64,9 @@ class Printer:
         if self.quiet:
             return
         found = [
-            (f"{file.outcome.path}:{place_of(one)}", one)
-            for file in report.files
-            for one in file.outcome.outcome.findings
+            (f"{file.path}:{item.place}", item.found)
+            for file, item in report.items()
+            if item.is_left and isinstance(item.found, Finding)
         ]
         (_, changed, what), *others = report.counts()
         lines = [] if self.verbose else _causes(found)
@@ -81,8 +77,8 @@ class Printer:
         lines.append(_next(report, self.verbose))
         self._say("\n".join(lines))
 
-    def _diff(self, one: FileOutcome) -> None:
-        text = unified_diff(*one.outcome.texts(), relative_path(one.path))
+    def _diff(self, one: FileReport) -> None:
+        text = unified_diff(*one.outcome.outcome.texts(), relative_path(one.outcome.path))
         if self.stream is None and sys.stdout.isatty():
             lines = text.splitlines(keepends=True)
             text = "".join(click.style(line, _COLOURS.get(line[0])) for line in lines)
@@ -101,8 +97,7 @@ def _causes(found: Iterable[tuple[str, Finding]]) -> list[str]:
     """Return one line for each cause of findings, with its first places."""
     causes: dict[object, list[tuple[str, Finding]]] = {}
     for place, one in found:
-        if one.cls != "note":
-            causes.setdefault(one.cause, []).append((place, one))
+        causes.setdefault(one.cause, []).append((place, one))
     return [_line(*first) + _more_places(others) for first, *others in causes.values()]
 
 
@@ -163,7 +158,7 @@ def to_text(report: Report) -> str:
     for skipped in report.skipped:
         printer.skipped(skipped)
     for file in report.files:
-        printer.file(file.outcome)
+        printer.file(file)
     printer.summary(report)
     return stream.getvalue()
 
