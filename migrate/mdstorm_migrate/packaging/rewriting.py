@@ -172,7 +172,7 @@ def name_index(
     """Yield the edit that adds mdstorm's package index, or a note if it cannot be added here."""
     option = f"--extra-index-url {document.needs.index}"
     message = "tell pip where to find mdstorm"
-    if place == "line":
+    if place == "line" and document.kind == "requirements":
         text = f"{option}{document.lines.newline}"
         yield Edit(rule, "exact", 0, 0, text, message, topic="install")
         return
@@ -222,7 +222,7 @@ def _as_lines(
     document: Document, found: Requirement, place: Place, items: Sequence[str]
 ) -> tuple[int, str] | None:
     line = document.lines.start_of(found.start)
-    pattern = r"[ \t]*-[ \t]+" if place == "item" else r"[ \t]*"
+    pattern = r"[ \t]*-[ \t]+" if place == "item" else r"[ \t]*\Z"
     prefix = re.match(pattern, document.text[line : found.start])
     if prefix is None:
         return None

@@ -74,11 +74,11 @@ def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
     if isinstance(module, PythonModule):
         yield from _in_code(module)
         return
-    for key, path, *span in dotted_values(module.text, names.OLD_ROOT):
+    for key, path, start, stop in dotted_values(module.text, names.OLD_ROOT):
         if key in TARGETS:
-            yield _renamed(path, *span, span[0], names.missing(path))
+            yield _renamed(path, start, stop, start, names.missing(path))
         elif names.is_configured(path) and key != _LOGGER:
-            yield _unknown(path, *span, "code")
+            yield _unknown(path, start, stop, "code")
 
 
 #: What takes a string: code that resolves names, a function that finds loggers, a filter of
@@ -98,9 +98,9 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
             what = f"this may mean `{local.name}`, not the library"
             yield Finding(CODE, "note", *span, what)
         else:
-            start = inner and inner[0]
+            first = inner and inner[0]
             absent, why = _absent(module, string, use), _why(module, string, use)
-            yield _renamed(value, *span, start, absent, why, use, module.text)
+            yield _renamed(value, *span, first, absent, why, use, module.text)
     for call in filter(_uses_sys_modules, module.scopes.calls):
         for word in call.keywords:
             if word.arg == names.OLD_ROOT:  # patch.dict("sys.modules", petastorm=None)

@@ -1,10 +1,20 @@
 """PM403: ``setup.py``, ``setup.cfg``, and code that installs packages."""
 
 import re
+from pathlib import Path
 
-from tests.kit.migrating import check_finding, check_held, check_noop, check_rewrite, each
+from tests.kit.migrating import (
+    check_finding,
+    check_held,
+    check_noop,
+    check_rewrite,
+    each,
+    run,
+    write_modules,
+)
 
 from mdstorm_migrate.api import migrate
+from mdstorm_migrate.run.outcome import Settings
 
 
 @each(
@@ -56,6 +66,18 @@ def test_computed_or_url_requirement_in_setup_py_needs_manual_review(
     text: str, fragment: str
 ) -> None:
     check_held(text, "PM403", fragment, "setup.py")
+
+
+@each("REQ = '''petastorm\nnumpy'''\n", "REQ = '''\nnumpy\npetastorm\n'''\n")
+def test_requirements_in_lines_of_string_keep_code_around_them(text: str, tmp_path: Path) -> None:
+    head = "import pandas\nfrom petastorm import make_reader\n"
+    code = f"{head}{text}session.install(REQ.split())\n"
+    write_modules(tmp_path, a=code)
+    settings = Settings(index="https://host/simple", todo=False)
+    (found,) = run([tmp_path / "a.py"], settings)
+    output = found.outcome.after.decode()
+    expected = code.replace("petastorm", "mdstorm")
+    assert output in (expected, expected.replace("\nmdstorm\n", "\npandas\nmdstorm\n"))
 
 
 def test_command_in_ini_file_installs_mdstorm() -> None:
