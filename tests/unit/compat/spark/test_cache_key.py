@@ -80,8 +80,11 @@ OPTIONS: dict[str, tuple[Any, bool]] = {
     "staging": (True, False),
     "staging_dir_url": ("file:///tmp/staging", False),
 }
-#: Arguments for data in place.
-IN_PLACE = {"df", "version", "timestamp", "storage_options"}
+#: The frame, arguments for data in place, and those of files, which have tests of their own.
+WITHOUT_ROW = {
+    *("df", "version", "timestamp", "storage_options"),
+    *("files", "files_below", "max_file_bytes"),
+}
 
 
 @of_values
@@ -101,7 +104,7 @@ def test_only_options_that_change_the_copy_create_a_new_one(
 
 
 def test_each_option_of_conversions_has_a_row() -> None:
-    assert {*inspect.signature(make_spark_converter).parameters} == {*OPTIONS, *IN_PLACE}
+    assert {*inspect.signature(make_spark_converter).parameters} == {*OPTIONS, *WITHOUT_ROW}
 
 
 def test_cache_key_reuses_existing_copy_for_different_plan(spark: Any, cache_dir: Path) -> None:

@@ -55,6 +55,9 @@ VALUES: dict[str, dict[str, Any]] = {
     "rows": {"rows": range(60)},
     "where": {"where": [("number", ">=", 0)]},
     "row_numbers": {"row_numbers": "row"},
+    "files": {"files": {"content": "path"}},
+    "files_below": {"files": {"content": "path"}, "files_below": ["file:///tmp"]},
+    "max_file_bytes": {"files": {"content": "path"}, "max_file_bytes": 1 << 20},
 }
 #: The arguments that name the data, the order, and other kinds of streams.
 WITHOUT_ROW = {"streams", "remote", "local", "split", "stream_name", "stream_config", "order"}
@@ -82,10 +85,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     image = BytesIO()
     Image.new("RGB", (3, 2)).save(image, "png")
     out = str(tmp_path_factory.mktemp("images") / "data")
-    columns = {"number": "int64", "image": "bytes"}
+    columns = {"number": "int64", "image": "bytes", "path": "str"}
     with MDSWriter(out=out, columns=columns, size_limit=2000, hashes=["sha1"]) as writer:
         for number in range(60):
-            writer.write({"number": number, "image": image.getvalue()})
+            sample = {"number": number, "image": image.getvalue(), "path": "index.json"}
+            writer.write(sample)
     return out
 
 
