@@ -91,16 +91,17 @@ WITHOUT_ROW = {
 def test_only_options_that_change_the_copy_create_a_new_one(
     spark: Any, tmp_path: Path, source: Path
 ) -> None:
-    first = convert(spark, tmp_path / "cache", source)
-    assert convert(spark, tmp_path / "cache", source, decimals="decimal").cache_dir_url == (
-        first.cache_dir_url
-    )
+    df = spark.read.csv(str(source), "x int").where("x > 1")
+    usual: dict[str, Any] = {"parent_cache_dir_url": f"file://{tmp_path}/cache"}
+    first = make_spark_converter(df, cache_key="my rows", **usual)
+    same = make_spark_converter(df, decimals="decimal", **usual)
+    assert same.cache_dir_url == first.cache_dir_url
     for name, (value, is_new) in OPTIONS.items():
         given = {name: f"file://{tmp_path}/b" if name == "parent_cache_dir_url" else value}
-        for key in ("my rows", None):  # found by the name, or in this process
-            found = convert(spark, tmp_path / "cache", source, **{"cache_key": key, **given})
+        for key in ("my rows",) if is_new else ("my rows", None):
+            found = make_spark_converter(df, **{**usual, "cache_key": key, **given})
             assert (found.cache_dir_url != first.cache_dir_url) == is_new, (name, key)
-            assert rows(found) == [2, 3]
+    assert rows(found) == [2, 3]
 
 
 def test_each_option_of_conversions_has_a_row() -> None:
