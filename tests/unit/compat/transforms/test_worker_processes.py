@@ -62,6 +62,17 @@ def test_process_pool_runs_functions_and_keeps_row_order(url: str) -> None:
     assert reader.diagnostics["items_inprocess"] == 0
 
 
+def test_process_pool_runs_a_predicate_or_a_transform_alone(url: str) -> None:
+    here = os.getpid()
+    elsewhere = in_lambda(["id"], lambda ids: np.full(len(ids), os.getpid() != here))
+    pool: dict[str, Any] = {"reader_pool_type": "process", "workers_count": 1}
+    with batch_reader(url, predicate=elsewhere, **pool) as reader:
+        assert [i for batch in reader for i in batch.id] == [*range(20)]
+    fields = [("pid", np.int64, (), False)]
+    with processes(url, lambda frame: frame.assign(pid=os.getpid()), fields) as reader:
+        assert here not in next(reader).pid
+
+
 @pytest.mark.long
 def test_error_in_worker_process_is_raised_unchanged(url: str) -> None:
     def fail(frame: pd.DataFrame) -> pd.DataFrame:
