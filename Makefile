@@ -3,7 +3,7 @@
 #                  other examples
 # make test-cluster   Spark and training jobs on several hosts: needs root and Linux
 # make quick AREA=read   the tests of one area, in about a minute at most
-# make mutants     184 small faults in the code, of which the tests should detect as many as before
+# make mutants     187 small faults in the code, of which the tests should detect as many as before
 # make docs        the site, in docs/_build/html
 # make demo        the first example, in an environment of its own (1.7 GB)
 # make release     what a release consists of, in dist/; publishes nothing

@@ -68,7 +68,7 @@ _PROGRAMS = re.compile(r"/wild\d*/\w+/")
 _AREAS = {
     "compat/mdstorm/_compare": ["contract/compare"],
     "compat/mdstorm/_conversion.py": ["unit/compat/etl", "edge/cli"],
-    "compat/mdstorm/_readers": ["unit/compat/reader"],
+    "compat/mdstorm/_readers": ["unit/compat/reader", "unit/compat/transforms"],
     "compat/mdstorm/_tensorflow": ["unit/compat/tf"],
     "compat/mdstorm/_torch": ["unit/compat/pytorch"],
     "compat/mdstorm/cli": ["edge/cli"],
