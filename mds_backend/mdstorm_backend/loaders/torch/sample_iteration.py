@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 from mdstorm_backend.base.recorder import current_recorder
@@ -91,6 +91,8 @@ class SampleIteration:
         #: The offset before the latest block and those of its batches, each with the number of
         #: samples in the segment up to it.
         self._offsets = [(0, 0)]
+        #: The offset at which batches begin to hold samples of a later epoch.
+        self._border = 0
         #: None if a worker process has resumed from a state of its own.
         self._usage: Usage | None = None
         if state is None:
@@ -157,6 +159,8 @@ class SampleIteration:
     def segments(self) -> Iterator[tuple[Segment, int]]:
         """Yield each `Segment` to read, with the number of this process's part of it."""
         while self._segment is not None:
+            epoch = self._segment.position.epoch
+            self._border = self._segment.plan.offset_after_epoch(epoch)
             yield self._segment, self._part
             following = next(self._segments, None)
             if following is None:  # keep the last segment, since the state is at its end
@@ -167,14 +171,23 @@ class SampleIteration:
         if self._usage is not None:
             self._usage.is_over = True
 
-    def enter(self, block: Block) -> int:
-        """Begin a block, and return how many of its samples to skip because of a loaded state."""
+    def parts(self, block: Block, samples: Iterator[Any]) -> Iterator[Iterator[Any]]:
+        """Begin a block, and yield its samples after a loaded state, cut where epochs begin."""
         offset, before = self._offsets[-1]
         ends = accumulate(block.sizes, initial=before)
         self._offsets = list(zip([offset, *block.offsets], ends, strict=True))
-        if self._usage is not None:
+        if skipped := self.yielded - before:
+            samples = islice(samples, skipped, None)
+        if self._usage is not None and self._segment is not None:
             self._usage.batches += 1
-        return self.yielded - before
+            plan, crosses = self._segment.plan, self._offsets[-1][0] >= self._border
+            for (_, end), (after, _) in pairwise(self._offsets) if crosses else ():
+                if after >= self._border:
+                    yield islice(samples, max(end - self.yielded, 0))
+                    epoch = plan.position(after).epoch
+                    self.epochs.reach(self._usage, epoch)
+                    self._border = plan.offset_after_epoch(epoch)
+        yield samples
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker."""

@@ -33,9 +33,9 @@ def state_dict(
         return _state_at(opened, reached, count)
     samples = opened.samples
     if get_worker_info() is None:
-        if samples is None:
+        if samples is None and (opened.latest is not None or opened.epochs.num_joined):
             return _state_of_latest(opened, 0)
-        if samples.yielded == samples.replaced_after:
+        if samples is None or samples.yielded == samples.replaced_after:
             return opened.epochs.next_state(opened.options)
         return _state_of_latest(opened, samples.yielded, is_over=samples.is_over)
     if samples is None or samples.worker.group is None:  # inherited from the parent

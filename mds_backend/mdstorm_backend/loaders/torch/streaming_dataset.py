@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from torch.utils.data import IterableDataset, get_worker_info
@@ -355,12 +354,10 @@ def samples_of_iteration(dataset: StreamingDataset, begun: SampleIteration | Non
         if part == 0:
             warn_of_samples(segment, dataset._mdstorm.settings.batch_size)
         for block in blocks_of(dataset, segment, part):
-            samples = samples_of(dataset, block)
-            if skipped := iteration.enter(block):
-                samples = islice(samples, skipped, None)
-            for sample in samples:
-                iteration.yielded += 1
-                yield sample
+            for samples in iteration.parts(block, samples_of(dataset, block)):
+                for sample in samples:
+                    iteration.yielded += 1
+                    yield sample
 
 
 def blocks_of(
