@@ -9,7 +9,7 @@ from tests.kit.programs import run_command
 
 pytestmark = pytest.mark.newest
 ROOT = Path(__file__).parents[2]
-LAWS = ("law/test_orders.py", "law/test_iterations.py", "unit/mds_backend/order/test_order.py")
+LAWS = ("law/test_orders.py", "unit/mds_backend/order/test_order.py")
 
 
 @pytest.mark.long
