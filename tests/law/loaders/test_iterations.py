@@ -27,6 +27,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.kit.loaders import CountingItself, Own, OwnStates
 from tests.kit.readers import write_parquet
 from tests.kit.row_model import Counting, Iteration, ModelLoader, Place, Rows, elastic, exact
 from tests.kit.small_datasets import write_numbers
@@ -49,23 +50,32 @@ class Data:
     parquet: str
 
 
-def streaming(rows: Rows, share: Share, data: Data, **options: Any) -> StreamingDataset:
-    options["num_epochs"] = rows.num_epochs
+def streaming(
+    rows: Rows, share: Share, data: Data, kind: type[StreamingDataset] = StreamingDataset
+) -> StreamingDataset:
+    options: dict[str, Any] = {"num_epochs": rows.num_epochs}
     if rows.batches_of is elastic:
         options |= {"shuffle": True, "num_canonical_nodes": 1, "world": share}
-        return StreamingDataset(local=data.even, batch_size=rows.batch_size, **options)
+        return kind(local=data.even, batch_size=rows.batch_size, **options)
     order = ExactOrder(rows.seed, True, rows.shuffles_rows, rows.window, *share)
     url = data.even if rows.bounds == EVEN else data.uneven
-    return StreamingDataset(local=url, order=order, **options)
+    return kind(local=url, order=order, **options)
 
 
-def torch_loader(rows: Rows, share: Share, data: Data, **options: Any) -> Any:
-    dataset = streaming(rows, share, data)
-    return StreamingDataLoader(dataset, rows.batch_size, drop_last=rows.drops_last, **options)
+def torch_loader(
+    rows: Rows,
+    share: Share,
+    data: Data,
+    dataset: type[StreamingDataset] = StreamingDataset,
+    loader: type[StreamingDataLoader[Any]] = StreamingDataLoader,
+    **options: Any,
+) -> Any:
+    source = streaming(rows, share, data, dataset)
+    return loader(source, rows.batch_size, drop_last=rows.drops_last, **options)
 
 
 def another(loader: Any) -> Any:
-    return StreamingDataLoader(loader.dataset, loader.batch_size, drop_last=loader.drop_last)
+    return type(loader)(loader.dataset, loader.batch_size, drop_last=loader.drop_last)
 
 
 def over_reader(kind: Callable[..., Any], rows: Rows, share: Share, data: Data) -> Any:
@@ -143,6 +153,26 @@ IN_SHARDS = Rows(UNEVEN, exact, shuffles_rows=False)
 KINDS = {
     "exact": Kind(torch_loader, Rows(UNEVEN, exact), SHARED, BOTH),
     "windows": Kind(torch_loader, Rows(UNEVEN, exact, 7, window=20, drops_last=True), SHARED, BOTH),
+    "counting itself": Kind(
+        partial(torch_loader, loader=CountingItself), Rows(EVEN, elastic), SHARED, BOTH, examples=10
+    ),
+    "own states": Kind(
+        partial(torch_loader, dataset=OwnStates),
+        Rows(UNEVEN, exact),
+        SHARED,
+        BOTH,
+        traces=False,
+        examples=10,
+    ),
+    "own iteration": Kind(
+        partial(torch_loader, dataset=Own),
+        Rows(EVEN, exact),
+        SHARED,
+        has_length=False,
+        traces=False,
+        peek=0,
+        examples=10,
+    ),
     "workers": Kind(
         partial(torch_loader, num_workers=2, multiprocessing_context="fork"),
         Rows(UNEVEN, exact),
@@ -299,8 +329,10 @@ class Program(RuleBasedStateMachine):
             rank.model.counting.load(after[skipped])
 
     @precondition(lambda self: self.kind.sets_epoch)
-    @rule(epoch=st.integers(0, 4))
-    def set_epoch(self, epoch: int) -> None:
+    @rule(ahead=st.integers(-1, 2))
+    def set_epoch(self, ahead: int) -> None:
+        place = self.ranks[0].model.counting.following
+        epoch = max(self.rows.epoch_reached(place) + ahead, 0)
         for rank in self.ranks:
             rank.loader.set_epoch(epoch)
             rank.model.counting.set_epoch(epoch)
