@@ -67,7 +67,7 @@ class Rows:
 
     bounds: tuple[int, ...]
     batches_of: Callable[["Rows", Place, int, int], Batches]
-    batch_size: int = 5
+    batch_size: int = 3
     num_epochs: int = 1
     seed: int = 5
     window: int = 0
