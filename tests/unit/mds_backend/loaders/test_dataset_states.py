@@ -263,42 +263,6 @@ def test_set_epoch_selects_the_loaders_next_pass(
         assert [rows(loader) for _ in range(3)] == epochs
 
 
-@in_either_order
-@pytest.mark.parametrize("of_dataset", [False, True])
-def test_set_epoch_with_the_resumed_epoch_changes_nothing(
-    url: str, order: str, of_dataset: bool
-) -> None:
-    dataset = dataset_of(url, order)
-    loader = loader_of(dataset)
-    rows(loader)
-    seen = rows(islice(loader, 5))
-    state = loader.state_dict()
-    again = dataset_of(url, order)
-    loader = loader_of(again)
-    (again if of_dataset else loader).load_state_dict(state)
-    again.set_epoch(1)
-    assert Counter(seen + rows(loader)) == Counter(range(ROWS))
-    (again if of_dataset else loader).load_state_dict(state)
-    again.set_epoch(2)
-    assert len(rows(loader)) == ROWS
-
-
-@in_either_order
-@pytest.mark.parametrize("of_dataset", [False, True])
-def test_set_epoch_to_the_epoch_of_a_kept_peek_begins_with_that_epoch(
-    url: str, order: str, of_dataset: bool
-) -> None:
-    dataset = dataset_of(url, order)
-    loader = loader_of(dataset)
-    target = dataset if of_dataset else loader
-    target.set_epoch(2)
-    kept = iter(loader)
-    assert next(kept)["number"].tolist() == epoch_of(url, order, 2)[:BATCH]
-    target.set_epoch(2)
-    assert rows(loader) == epoch_of(url, order, 2)
-    assert rows(loader) == epoch_of(url, order, 3)
-
-
 #: Dataset and loader classes.
 KINDS: dict[str, tuple[type[StreamingDataset], type[StreamingDataLoader]]] = {
     "plain": (StreamingDataset, StreamingDataLoader),
@@ -320,21 +284,6 @@ def epoch_of(url: str, order: str, epoch: int) -> list[int]:
     loader = loader_in(order, url, BATCH)
     loader.set_epoch(epoch)
     return rows(loader)
-
-
-@pytest.mark.matrix
-@in_either_order
-@of_each_kind
-@after_some_or_all
-@pytest.mark.parametrize("epoch", [0, 1, 5])
-def test_state_after_set_epoch_resumes_with_that_epoch(
-    url: str, order: str, kind: str, batches: int | None, epoch: int
-) -> None:
-    loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))
-    taken(loader, batches)
-    loader.set_epoch(epoch)
-    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
-    assert rows(resumed) == rows(loader) == epoch_of(url, order, epoch)
 
 
 @in_either_order
@@ -463,17 +412,6 @@ def test_copied_loader_begins_with_the_epoch_from_set_epoch(
     assert rows(again) == expected
 
 
-@in_either_order
-def test_copy_made_within_an_epoch_finishes_the_epoch_if_set_epoch_selects_it(
-    url: str, order: str
-) -> None:
-    loader = loader_in(order, url, BATCH)
-    taken(loader, 3)
-    other = deepcopy(loader)
-    other.set_epoch(0)
-    assert rows(other) == epoch_of(url, order, 0)[3 * BATCH :]
-
-
 def test_copy_made_after_an_epoch_without_batches_begins_with_the_next_epoch(url: str) -> None:
     loader = loader_in("elastic", url, ROWS + 1, drop_last=True)
     assert rows(loader) == []
@@ -485,21 +423,6 @@ def test_state_taken_after_an_epoch_without_batches_resumes_with_the_next_epoch(
     assert rows(loader) == []
     resumed.load_state_dict(loader.state_dict() or {})
     assert (resumed.state_dict() or {})["epoch"] == 1
-
-
-@in_either_order
-@pytest.mark.parametrize("batches", [1, 2, 3])
-def test_copied_loader_iterates_like_one_that_loaded_the_state(
-    url: str, order: str, batches: int
-) -> None:
-    loader, resumed = (loader_of(dataset_of(url, order, num_epochs=2)) for _ in range(2))
-    begun = iter(loader)
-    rows(islice(begun, ROWS // BATCH))  # one batch of the epoch remains
-    resumed.load_state_dict(loader.state_dict() or {})
-    other = deepcopy(loader)
-    begun.close()
-    assert taken(other, batches) == taken(resumed, batches)
-    assert rows(other) == rows(resumed)
 
 
 @in_either_order

@@ -219,18 +219,6 @@ def test_pass_after_epoch_with_rows_dropped_by_drop_last_begins_next_epoch(
 
 
 @in_either_order
-def test_pass_after_break_in_second_epoch_begins_with_third_epoch(
-    numbers: Dataset, order: str
-) -> None:
-    loader, other = (loader_of(numbers, order, num_epochs=3) for _ in range(2))
-    batches = read_by(loader)
-    assert len(list(islice(batches, 9))) == 9  # an epoch has seven batches
-    batches.close()
-    other.set_epoch(2)
-    assert flat(read_by(loader)) == flat(read_by(other))
-
-
-@in_either_order
 @pytest.mark.usefixtures("ctrl_c_raises")
 def test_state_after_interrupt_in_pass_callback_resumes_with_next_batch(
     numbers: Dataset, order: str

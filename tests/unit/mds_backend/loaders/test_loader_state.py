@@ -2,7 +2,6 @@
 
 import copy
 import json
-import pickle
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -117,13 +116,6 @@ def test_state_that_contains_arrays_raises_error(numbers: Dataset, order: Any, v
         loader.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "dataset": value}})
 
 
-def test_pass_after_a_multi_epoch_pass_reads_the_next_epochs(numbers: Dataset) -> None:
-    shuffle = {"seed": 5, "shuffle_rows": True}
-    twice, whole = (torch_loader(numbers, num_epochs=n, shuffle=shuffle) for n in (2, 4))
-    found = [number for batch in column(twice) + column(twice) for number in batch]
-    assert found == [number for batch in column(whole) for number in batch]
-
-
 SHUFFLED = {"seed": 5, "window": ROWS}
 
 
@@ -196,20 +188,6 @@ def test_states_with_a_missing_key_raise_error(numbers: Dataset, key: str) -> No
     del state["mdstorm"][key]
     with pytest.raises(StateMismatchError, match=key):
         torch_loader(numbers).load_state_dict(state)
-
-
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
-@pytest.mark.parametrize("done", [0, 3, ROWS // 4])
-def test_copied_loader_resumes_from_the_same_state(
-    numbers: Dataset, duplicate: Any, done: int
-) -> None:
-    loader = torch_loader(numbers, shuffle=SHUFFLED)
-    iterator = iter(loader)
-    list(islice(iterator, done))
-    other = duplicate(loader)
-    assert other.state_dict() == loader.state_dict()
-    assert column(other) == (column(iterator) or column(loader))
-    other.close()
 
 
 @pytest.mark.parametrize("num_epochs", [5, None])

@@ -263,27 +263,6 @@ def test_infinite_pass_over_an_empty_dataset_has_a_state(tmp_path: Path) -> None
     assert second.take(None) == []
 
 
-def test_set_epoch_within_a_resumed_pass_changes_nothing(numbers: Dataset) -> None:
-    before = Ranks(numbers, 2, 4, num_epochs=3)
-    before.take(9)
-    state = before.loaders[0].state_dict()
-    assert state["epoch"] == 1
-    expected = Ranks(numbers, 2, 4, state, num_epochs=3).take(70)
-    for epoch in range(3):
-        after = Ranks(numbers, 2, 4, state, num_epochs=3)
-        for loader in after.loaders:
-            loader.set_epoch(epoch)
-        assert after.take(70) == expected
-
-
-def test_all_ranks_have_the_same_state(numbers: Dataset) -> None:
-    ranks = Ranks(numbers, 3, 4, num_epochs=2)
-    ranks.take(7)
-    states = [loader.state_dict() for loader in ranks.loaders]
-    assert states[0] == states[1] == states[2]
-    assert (states[0]["epoch"], states[0]["sample_in_epoch"]) == divmod(7 * 3 * 4, ROWS)
-
-
 def test_state_lists_lanes_of_its_epoch_until_the_epoch_ends(numbers: Dataset) -> None:
     lanes, state = [], None
     for world_size, batches in ((4, 2), (3, 0), (2, 2), (2, 1), (4, 1)):
@@ -293,16 +272,6 @@ def test_state_lists_lanes_of_its_epoch_until_the_epoch_ends(numbers: Dataset) -
         lanes.append([size for _, size, _ in state["mdstorm"]["lanes"]])
     # A world that has read nothing is not listed.
     assert lanes == [[4], [4], [4, 2], [4, 2], [4]]
-
-
-def test_len_of_a_resumed_loader_is_the_full_pass_length_in_its_world(
-    numbers: Dataset,
-) -> None:
-    second = Ranks(numbers, 2, 5, state_of_four(numbers))
-    assert second.num_batches == 7
-    assert len(second.take(None)) == ROWS - 2 * 4 * 4
-    assert second.num_batches == 7
-    assert sorted(second.take(None)) == list(range(ROWS))
 
 
 @pytest.mark.parametrize(
