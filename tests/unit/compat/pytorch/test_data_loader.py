@@ -164,18 +164,6 @@ class TestPasses:
 
 
 class TestStates:
-    @pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
-    def test_state_resumes_in_another_loader(self, thousand: str, class_: Any) -> None:
-        def make() -> Any:
-            reader = batch_reader(thousand, seed=4, shuffle_rows=True, num_epochs=2)
-            return class_(reader, 64, shuffling_queue_capacity=300)
-
-        whole, begun, resumed = make(), make(), make()
-        batches = iter(begun)
-        list(islice(batches, 20))
-        resumed.load_state_dict(begun.state_dict())
-        assert numbers(resumed) == numbers(whole)[20:]
-
     def test_state_of_loader_over_a_used_reader_raises_error(self, ten: str) -> None:
         reader = batch_reader(ten)
         next(reader)

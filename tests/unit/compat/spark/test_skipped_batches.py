@@ -14,7 +14,6 @@ from tests.kit.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError, StateMismatchError
-from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
@@ -218,16 +217,6 @@ def test_readers_skip_row_groups(tmp_path: Path) -> None:
     assert [row.number for row in following] == [*range(12, 20)]
     with pytest.raises(InvalidArgumentError, match="skip_batches=9 is beyond the end of the pass"):
         batch_reader(url).load_state_dict(reader.state_dict(), skip_batches=9)
-
-
-def test_loader_over_reader_skips_its_own_batches(tmp_path: Path) -> None:
-    url = write_parquet(tmp_path, {"number": range(20)}, 4)
-    loader = BatchedDataLoader(batch_reader(url), batch_size=3)
-    batches = iter(loader)
-    next(batches)
-    other = BatchedDataLoader(batch_reader(url), batch_size=3)
-    other.load_state_dict(loader.state_dict(), skip_batches=4)
-    assert all_batches(other) == [[15, 16, 17], [18, 19]]
 
 
 def test_filters_make_batches_unknown_and_raise_error(ten: SparkDatasetConverter) -> None:
