@@ -582,6 +582,7 @@ USES: dict[str, Any] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("use", list(USES))
 @pytest.mark.parametrize("done", [3, -(-ROWS // BATCH)], ids=["within", "at the end"])
 def test_rows_of_resumed_epoch_are_logged_as_skipped_only_if_they_are(
