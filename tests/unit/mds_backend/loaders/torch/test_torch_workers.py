@@ -443,6 +443,8 @@ def end_worker(process: int) -> None:
     raise ConnectionResetError("as if the worker's tensors were being received")
 
 
+# PyTorch may notice the worker's end once more while it stops the other workers, in a finalizer.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("made_by", ["batch_map", "__iter__"])
 def test_exit_of_a_worker_while_its_batch_is_received_is_the_error(
     numbers: Dataset, made_by: str
