@@ -58,13 +58,14 @@ _LONGEST = 60
     multiple=True,
     metavar="COLUMN=PATHS",
     callback=lambda _, parameter, texts: dict(_column_of_paths(parameter, text) for text in texts),
-    help="Add a column with the content of the files that the column PATHS names; can be repeated.",
+    help="Add a column with the content of the files that the column PATHS names; can be repeated. "
+    "By default, none is added.",
 )
 @click.option(
     "--files-below",
     multiple=True,
     metavar="PREFIX",
-    help="A directory, other than SRC, from which files may be read; can be repeated.",
+    help="A directory from which files may be read, by default only SRC; can be repeated.",
 )
 @click.option(
     "--max-file-size",
