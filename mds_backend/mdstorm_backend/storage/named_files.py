@@ -12,6 +12,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
@@ -23,6 +24,8 @@ from mdstorm_backend.storage.location import Location, modification_of
 #: Default for the maximum size of one file in bytes.
 MAX_FILE_BYTES = 256 << 20
 _NEVER = re.compile(r"https?:|.*::", re.IGNORECASE | re.DOTALL)
+#: Paths that are percent-encoded as often as this are refused.
+_MOST_DECODINGS = 8
 #: Directories whose files are interfaces to the kernel; /dev/shm is a disk in memory.
 _KERNEL = re.compile(r"/(proc|sys|dev(?!/shm/))(/|$)")
 
@@ -112,7 +115,8 @@ class NamedFiles:
             raise self._refused(url, "leaves its directory when it is decoded")
         location = self._allowed[prefix]
         if location.is_in_file_tree:
-            self._check_links(url, f"{location.path}/{name}")
+            path = f"{location.path}/{name}"
+            self._check_links(url, path, os.path.realpath(path))
         return location, name
 
     def read(self, path: str) -> bytes:
@@ -165,8 +169,7 @@ class NamedFiles:
         urls.check_no_secret_in_url(url)
         return _without_dots(url)
 
-    def _check_links(self, url: str, path: str) -> None:
-        real = os.path.realpath(path)
+    def _check_links(self, url: str, path: str, real: str) -> None:
         if _KERNEL.match(real):
             raise self._refused(url, f"is an interface to the kernel, {real}")
         if real == path:
@@ -179,10 +182,14 @@ class NamedFiles:
         url = location.file_url(name)
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-        with open(os.open(f"{location.path}/{name}", flags), "rb") as file:
+        path = f"{location.path}/{name}"
+        with open(os.open(path, flags), "rb") as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
                 raise self._refused(url, "is a directory, a device or a pipe")
+            with suppress(FileNotFoundError):  # not Linux
+                # A link may have been changed since `find` checked it.
+                self._check_links(url, path, os.readlink(f"/proc/self/fd/{file.fileno()}"))
             self._check_size(url, before.st_size)
             content = file.read(before.st_size + 1)
             after = os.fstat(file.fileno())
@@ -266,10 +273,21 @@ def _is_below(url: str, directory: str) -> bool:
 
 
 def _decoded(text: str) -> str:
-    """Return a text after percent-decoding it until nothing changes."""
-    while (decoded := unquote(text)) != text:
+    """Return a text after percent-decoding it until nothing changes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is encoded many times, which would take long.
+    """
+    for _ in range(_MOST_DECODINGS):
+        if (decoded := unquote(text)) == text:
+            return text
         text = decoded
-    return text
+    raise errors.InvalidArgumentError(
+        f"a path is percent-encoded more than {_MOST_DECODINGS - 1} times, so it is not read: "
+        f"{urls.redact(text[:80])}. Correct the path"
+    )
 
 
 def _without_dots(url: str) -> str:

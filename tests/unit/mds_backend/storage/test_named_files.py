@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.kit.servers.databricks import DatabricksServer
@@ -107,6 +108,27 @@ def test_kernel_interface_is_refused_even_if_everything_is_allowed(root: Path, p
     (root / "zero").symlink_to("/dev/zero")
     with pytest.raises(InvalidArgumentError, match="interface to the kernel"):
         of(root, "/").read(path)
+
+
+def test_link_that_is_swapped_after_the_check_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, opened = root / "link.jpg", os.open
+    link.symlink_to(root / "a.jpg")
+
+    def swap_and_open(*args: Any, **kwargs: Any) -> int:
+        link.unlink()
+        link.symlink_to(root.parent / "secret")
+        return opened(*args, **kwargs)
+
+    monkeypatch.setattr(os, "open", swap_and_open)
+    with pytest.raises(InvalidArgumentError, match=r"link.jpg is a link to .*/secret"):
+        of(root).read("link.jpg")
+
+
+def test_path_that_is_encoded_many_times_is_refused(root: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="percent-encoded more than 7 times"):
+        of(root).find("x/%" + "25" * 100_000 + "2e")
 
 
 def test_link_between_allowed_directories_is_followed(root: Path) -> None:
