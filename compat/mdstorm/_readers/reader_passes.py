@@ -72,7 +72,7 @@ class ReaderPasses:
                 spans_epochs=options.order.spans_epochs,
                 may_add_rows=options.transform is not None,
             )
-            options = replace(options, batch_size=rows, by_shard=False)
+            options = replace(options, batch_size=rows, by_shard=False, largest=None)
         self.loader = loaders.Loader(
             options,
             threads or PassThreads(),

@@ -100,6 +100,8 @@ class ReaderOptions:
     by_shard : bool
         Whether a batch is the rank's part of one shard, of any size. Only the exact order has such
         batches; in others, and for the state, `batch_size` is the size of the largest batch.
+    largest : int or None
+        Number of rows after which a batch also ends, with `by_shard`; None for no such number.
     columns : tuple of str or None
         The columns to read, in this order; None for all.
     num_epochs : int or None
@@ -144,6 +146,7 @@ class ReaderOptions:
     drop_last: bool = False
     num_workers: int = 0
     by_shard: bool = False
+    largest: int | None = None
     columns: Sequence[str] | None = None
     num_epochs: int | None = 1
     transform: Transform | None = None
@@ -189,9 +192,14 @@ class ReaderOptions:
             # rather than a filter or predicate.
             cut = "as returned" if self.by_shard or self.leaves_out_rows else "as stored"
         parts = max(self.num_workers, 1)
-        largest = None if self.files is None else _FILES_AT_A_TIME
         return Batching(
-            self.batch_size, cut, self.by_shard, self.drop_last, self.num_epochs, parts, largest
+            self.batch_size,
+            cut,
+            self.by_shard,
+            self.drop_last,
+            self.num_epochs,
+            parts,
+            self.largest,
         )
 
     def plan(self, start: Position) -> Plan:

@@ -363,6 +363,7 @@ def _options_of_state(
         order,
         **how,
         by_shard=of_rank,
+        largest=number(ours, "largest", 1) if "largest" in ours else None,
         columns=ours.get("columns"),
         num_epochs=num_epochs,
         conditions=Conditions(transform=ours.get("transform"), rows=dataset.chosen),

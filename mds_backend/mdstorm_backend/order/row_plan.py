@@ -142,11 +142,13 @@ class RowPlan(Plan):
 
     def state_keys(self, position: Position) -> dict[str, Any]:
         """Return the rank that a position describes, and the rows and batches that it counts."""
-        return {
+        keys = {
             "rank": self.order.rank,
             "row": position.row,
             "batch_size": self.batching.size,
         }
+        largest = self.batching.largest
+        return keys if largest is None else {**keys, "largest": largest}
 
     def resumed(self, ours: Mapping[str, Any]) -> Position:
         """Return where this rank resumes from a state, which counts the rows of one rank.
