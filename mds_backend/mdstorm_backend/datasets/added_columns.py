@@ -13,15 +13,15 @@ from mdstorm_backend.base import check_integer
 from mdstorm_backend.cache import CacheOptions, FetchedFiles
 from mdstorm_backend.datasets.dataset_view import DatasetView
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.format import Batch, Column, Schema
+from mdstorm_backend.format import Batch, Schema
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.read import FileReader, SampleSource, column_to_numpy
 from mdstorm_backend.read.added_columns import (
     AddedColumn,
-    NamedContent,
     Numbers,
-    RowNumbers,
     file_columns,
+    paths_of_files,
+    row_numbers,
 )
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.decoded_images import reading_samples
@@ -77,8 +77,7 @@ def add_columns(source: SampleSource, arguments: Mapping[str, Any]) -> SampleSou
         below, limit = arguments["files_below"], arguments["max_file_bytes"]
         source = with_files(source, arguments["files"], below, limit)
     if (name := arguments["row_numbers"]) is not None:
-        column = Column(name, "int64", spark_type="long", nullable=False)
-        numbers = RowNumbers(column, source.all_rows.stored_numbers)
+        numbers = row_numbers(name, source.all_rows.stored_numbers)
         source = AddedColumns(source, [numbers], "row_numbers")
     return source
 
@@ -98,8 +97,7 @@ def with_files(
     """
     check_files("files", files)
     check_file_bytes("max_file_bytes", max_file_bytes)
-    columns = file_columns(source.schema, files, source.url)
-    added = [NamedContent(column, files[column.name]) for column in columns]
+    added = [paths_of_files(one) for one in file_columns(source.schema, files, source.url)]
     named = NamedFiles(source.root, below or (), max_bytes=max_file_bytes)
     options = source.cache or CacheOptions()
     fetched = FetchedFiles(named, options, source.url, source.all_rows.fingerprint)
@@ -192,7 +190,7 @@ class AddedColumns(DatasetView):
         number = i % len(self)
         parts = [self.located(range(number, number + 1))]
         batch: Batch = {name: pa.array([sample[name]], pa.string()) for name in needed}
-        added = {name: one(parts, batch) for name, one in self._own.items()}
+        added = {name: one.make(parts, batch) for name, one in self._own.items()}
         if self.file_reader is not None:
             with reading_samples(lambda: [number]):
                 added = self.file_reader(added)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -19,66 +19,54 @@ from mdstorm_backend.read.block import Located
 Numbers = range | npt.NDArray[np.int64]
 
 
-class AddedColumn(Protocol):
-    """Makes a column from the positions of rows, or from other columns."""
-
-    @property
-    def column(self) -> Column:
-        """The column, as it appears in the schema."""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Names of the stored columns that it is made from."""
-
-    def __call__(self, parts: Sequence[Located], batch: Batch) -> Values:
-        """Return the values for the rows in `parts`, whose stored columns are in `batch`."""
-
-
 @dataclass(frozen=True)
-class RowNumbers:
-    """Makes a column with the numbers of rows, from 0 in the stored order of a whole dataset.
+class AddedColumn:
+    """Makes a column from the positions of rows, or from other columns.
 
     Attributes
     ----------
     column : Column
-        The column, int64.
+        The column, as it appears in the schema.
+    make : callable
+        Returns the values for located rows, whose stored columns are in a batch.
+    needs : tuple of str
+        Names of the stored columns that it is made from.
+    """
+
+    column: Column
+    make: Callable[[Sequence[Located], Batch], Values]
+    needs: tuple[str, ...] = ()
+
+
+def row_numbers(name: str, in_whole: Callable[[Numbers], Numbers]) -> AddedColumn:
+    """Return a column with the numbers of rows, from 0 in the stored order of a whole dataset.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column, int64.
     in_whole : callable
         Returns the numbers in the whole dataset of rows that were numbered in what is left of it.
     """
-
-    column: Column
-    in_whole: Callable[[Numbers], Numbers]
-    needs: tuple[str, ...] = ()
-
-    def __call__(self, parts: Sequence[Located], batch: Batch) -> npt.NDArray[np.int64]:
-        """Return the numbers of the rows in `parts`, freshly allocated."""
-        found = [np.empty(0, np.int64), *(part.stored_numbers() for part in parts)]
-        return np.asarray(self.in_whole(np.concatenate(found)))
+    column = Column(name, "int64", spark_type="long", nullable=False)
+    return AddedColumn(column, partial(_numbers, in_whole))
 
 
-@dataclass(frozen=True)
-class NamedContent:
-    """Makes a column of paths, in whose place `FileReader` puts the content of the files.
+def paths_of_files(column: Column) -> AddedColumn:
+    """Return a column of paths, in whose place `FileReader` puts the content of the files."""
+    path = column.origin.path_column
+    return AddedColumn(column, partial(_values, path), needs=(path,))
 
-    Attributes
-    ----------
-    column : Column
-        The column of contents.
-    path : str
-        Name of the stored column of paths.
-    """
 
-    column: Column
-    path: str
+def _numbers(
+    in_whole: Callable[[Numbers], Numbers], parts: Sequence[Located], batch: Batch
+) -> Values:
+    found = [np.empty(0, np.int64), *(part.stored_numbers() for part in parts)]
+    return np.asarray(in_whole(np.concatenate(found)))
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The name of the column of paths."""
-        return (self.path,)
 
-    def __call__(self, parts: Sequence[Located], batch: Batch) -> Values:
-        """Return the paths, without copying."""
-        return batch[self.path]
+def _values(name: str, parts: Sequence[Located], batch: Batch) -> Values:
+    return batch[name]
 
 
 def file_columns(schema: Schema, files: Mapping[str, str] | None, url: str) -> list[Column]:

@@ -21,7 +21,7 @@ from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES
 from mdstorm_backend.format.encodings.numbers import array_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, as_arrow
-from mdstorm_backend.read.block import Transform
+from mdstorm_backend.read.block import Prepared, Transform
 from mdstorm_backend.read.late import default_workers, map_in_threads
 
 #: Kinds of encodings that can hold image files.
@@ -181,7 +181,7 @@ class ImageDecoder:
 
     def before(self, transform: Transform) -> Transform:
         """Wrap a transform so that it gets decoded images, unless it passes them all through."""
-        return transform if self.after(transform) == self else _DecodedFirst(self, transform)
+        return transform if self.after(transform) == self else Prepared(self, self.names, transform)
 
     def after(self, transform: Transform | None) -> ImageDecoder | None:
         """Return a decoder for images that a transform leaves encoded; None if it leaves none."""
@@ -355,18 +355,3 @@ def _instead(name: str) -> str:
         f"a mask column with null_masks=[{name!r}], or leave out such rows with "
         f"where=[({name!r}, '!=', None)]"
     )
-
-
-class _DecodedFirst:
-    """A transform that decodes images, then calls another transform, whose attributes it copies."""
-
-    def __init__(self, images: ImageDecoder, transform: Transform) -> None:
-        self._images = images
-        self._transform = transform
-        self.columns = transform.columns
-        self.unchanged = frozenset(getattr(transform, "unchanged", ())).difference(images.names)
-        self.leaves_out_rows = getattr(transform, "leaves_out_rows", False)
-        self.keeps_rows = getattr(transform, "keeps_rows", False)
-
-    def __call__(self, batch: Batch) -> Batch:
-        return self._transform(self._images(batch))

@@ -23,14 +23,13 @@ from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, MDStormError
 from mdstorm_backend.format import Batch, num_rows
 from mdstorm_backend.format.values.batch import INT32_MAX, as_arrow, too_large
-from mdstorm_backend.read.block import Block, Transform
+from mdstorm_backend.read.block import Block, Prepared, Transform
 from mdstorm_backend.read.damage import leave_out_rows
 from mdstorm_backend.read.decoded_images import ImageDecoder, described_row
 
 #: Threads that request files; they mostly wait for a network.
 THREADS = 64
-#: No further block is requested while the following ones have this many files, or this many bytes.
-FILES_AHEAD = 2 * THREADS
+#: No further block is requested while the following ones have this many bytes.
 _BYTES_AHEAD = 256 << 20
 #: The expected size of a file before one has been read.
 _UNKNOWN_SIZE = 8 << 20
@@ -38,20 +37,8 @@ _UNKNOWN_SIZE = 8 << 20
 _LATEST = 64
 #: If none of this many first files exists, the paths are wrong rather than some files missing.
 _ALL_MISSING = 32
-
-
-class _Seen:
-    """What reading has shown about the files so far."""
-
-    def __init__(self) -> None:
-        self.sizes: deque[int] = deque(maxlen=_LATEST)
-        #: Number of missing files before any file was found.
-        self.missing = 0
-
-    @property
-    def expected_size(self) -> int:
-        """The expected size of a file, in bytes: that of the largest of the latest files."""
-        return max([*self.sizes], default=_UNKNOWN_SIZE)
+#: The same for all files that a process needs in a pass, if it needs fewer.
+_MISSING_AT_END = 8
 
 
 @dataclass(frozen=True)
@@ -77,7 +64,11 @@ class FileReader:
     url: str
     fill: Mapping[str, bytes] = field(default_factory=dict)
     skips: bool = False
-    _seen: _Seen = field(default_factory=_Seen, compare=False, repr=False)
+    #: Sizes of the latest files, and what was missing before any file was found. Copies share both.
+    _sizes: deque[int] = field(
+        default_factory=partial(deque, maxlen=_LATEST), compare=False, repr=False
+    )
+    _missing: list[CorruptDatasetError] = field(default_factory=list, compare=False, repr=False)
 
     def after(self, transform: Transform | None) -> FileReader | None:
         """Return a reader of the columns that a transform passes through; None if there are none.
@@ -94,8 +85,10 @@ class FileReader:
         With `skips`, rows whose images the transform cannot decode with `images` are left out.
         """
         left = self.after(transform)
-        is_left = left is not None and left.columns == self.columns
-        return transform if is_left else _ReadFirst(self, images, transform)
+        if left is not None and left.columns == self.columns:
+            return transform
+        repair = partial(_without_damaged, images) if self.skips and images else None
+        return Prepared(self, self.columns, transform, repair)
 
     def __call__(self, batch: Batch) -> Batch:
         """Read the files of a batch; the result has fewer rows if some are left out.
@@ -119,7 +112,7 @@ class FileReader:
         return block.batch
 
     def ahead(
-        self, blocks: Iterable[Block], requests: WorkAhead, files_ahead: int = FILES_AHEAD
+        self, blocks: Iterable[Block], requests: WorkAhead, files_ahead: int
     ) -> Iterator[Block]:
         """Yield blocks in order, while their files and those of the following ones are requested.
 
@@ -141,7 +134,7 @@ class FileReader:
             files += len(begun)
             while waiting and (
                 files - waiting[0][0] >= files_ahead
-                or files * self._seen.expected_size >= _BYTES_AHEAD
+                or files * max([*self._sizes], default=_UNKNOWN_SIZE) >= _BYTES_AHEAD
             ):
                 count, first = waiting.popleft()
                 files -= count
@@ -177,13 +170,27 @@ class FileReader:
                 raise too_large(f"column {name!r}")
             block.batch = {**block.batch, name: pa.array(contents, pa.binary())}
         if missing:
-            self._check_missing(missing)
+            if not self._sizes:
+                self._missing.extend(missing.values())
+                self.check_missing(_ALL_MISSING)
             leave_out_rows(block, missing)
+
+    def check_missing(self, most: int = _MISSING_AT_END) -> None:
+        """Raise InvalidArgumentError if this many rows were left out, and no file was found.
+
+        By default, `most` is that for the end of a pass.
+        """
+        if not self._sizes and len(self._missing) >= most:
+            raise InvalidArgumentError(
+                f"none of the first {len(self._missing)} files that are named in "
+                f'{sorted(self.columns.values())} exists, so on_corrupt="skip" would leave out '
+                f"all rows: {self._missing[0]}"
+            )
 
     def _read(self, path: str) -> bytes:
         with work(Cause.DOWNLOADS):
             content = self.fetch(path)
-        self._seen.sizes.append(len(content))
+        self._sizes.append(len(content))
         return content
 
     def _paths(self, batch: Batch) -> dict[str, None]:
@@ -195,17 +202,6 @@ class FileReader:
         """Return the columns that still hold paths."""
         found = {name: as_arrow(batch[name]) for name in self.columns if name in batch}
         return {name: paths for name, paths in found.items() if pa.types.is_string(paths.type)}
-
-    def _check_missing(self, missing: Mapping[int, CorruptDatasetError]) -> None:
-        """Raise InvalidArgumentError if none of the first files exists."""
-        seen = self._seen
-        seen.missing += len(missing)
-        if not seen.sizes and seen.missing >= _ALL_MISSING:
-            raise InvalidArgumentError(
-                f"none of the first {seen.missing} files that are named in "
-                f'{sorted(self.columns.values())} exists, so on_corrupt="skip" would leave out '
-                f"all rows: {next(iter(missing.values()))}"
-            )
 
     def _placed(self, error: MDStormError, name: str, row: int, rows: int) -> MDStormError:
         """Return an error with the column and number of the row in its message."""
@@ -221,25 +217,7 @@ def _taken(begun: Mapping[str, Any], result: Callable[[Any], bytes], path: str) 
     return result(one) if isinstance(one, Future) else one
 
 
-class _ReadFirst:
-    """A transform that reads files, then calls another transform, whose attributes it copies."""
-
-    def __init__(
-        self, files: FileReader, images: ImageDecoder | None, transform: Transform
-    ) -> None:
-        self._files, self._images, self._transform = files, images, transform
-        self.columns = transform.columns
-        self.unchanged = frozenset(getattr(transform, "unchanged", ())).difference(files.columns)
-        self.leaves_out_rows = getattr(transform, "leaves_out_rows", False)
-        self.keeps_rows = getattr(transform, "keeps_rows", False)
-
-    def __call__(self, batch: Batch) -> Batch:
-        batch = self._files(batch)
-        try:
-            return self._transform(batch)
-        except CorruptDatasetError:
-            if not self._files.skips or self._images is None:
-                raise
-        block = Block([num_rows(batch)], batch=batch)
-        leave_out_rows(block, dict(self._images.damaged(batch)))
-        return self._transform(block.batch)
+def _without_damaged(images: ImageDecoder, batch: Batch) -> Batch:
+    block = Block([num_rows(batch)], batch=batch)
+    leave_out_rows(block, dict(images.damaged(batch)))
+    return block.batch

@@ -108,7 +108,7 @@ class Gatherer:
         batch = self._gathered(parts)
         if self.added:
             for one in self.added:
-                batch[one.column.name] = one(parts, batch)
+                batch[one.column.name] = one.make(parts, batch)
             for name in self.hidden:
                 del batch[name]
         return batch

@@ -21,8 +21,8 @@ from mdstorm_backend.order.chunk import RowsOnDemand
 from mdstorm_backend.read.block import Block, Located, Opened, Transform, check_kept
 from mdstorm_backend.read.damage import Damage, OnCorrupt, leave_out_rows
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
-from mdstorm_backend.read.file_reader import FILES_AHEAD, FileReader
 from mdstorm_backend.read.file_reader import THREADS as FILE_THREADS
+from mdstorm_backend.read.file_reader import FileReader
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.late import default_workers
 from mdstorm_backend.read.refill import Keep, Refill, joined
@@ -240,12 +240,12 @@ class Reader:
                 files.complete(block)
             return finish(block)
 
-        ahead = FILES_AHEAD if self.workers else 0
-        with WorkAhead(
-            FILE_THREADS if ahead else 0, self.recorder, name="mdstorm-files"
-        ) as threads:
+        threads = FILE_THREADS if self.workers else 0
+        with WorkAhead(threads, self.recorder, name="mdstorm-files") as requests:
             paths = readers.map(read, blocks, self.prefetch)
-            yield from readers.map(complete, files.ahead(paths, threads, ahead), self.prefetch)
+            ahead = files.ahead(paths, requests, 2 * threads)
+            yield from readers.map(complete, ahead, self.prefetch)
+        files.check_missing()
 
     def _transformed(self, block: Block, keep: Keep | None) -> MemoryShard:
         """Read and transform one slice of a shard, unless a cache has the result."""

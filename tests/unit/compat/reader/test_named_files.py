@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.tf_utils import make_petastorm_dataset
 from mdstorm_backend import open_dataset
+from mdstorm_backend.loaders import trace_of_state
+from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import NamedFiles
 
 ROWS = 90
@@ -301,6 +304,19 @@ def test_error_if_none_of_the_first_files_exists(tmp_path: Path) -> None:
         list(reader)
 
 
+@pytest.mark.parametrize(("rows", "is_error"), [(7, False), (8, True)])
+def test_error_at_the_end_of_a_pass_if_no_file_of_several_exists(
+    tmp_path: Path, rows: int, is_error: bool
+) -> None:
+    url = write(tmp_path, {"path": [f"_files/{n}" for n in range(rows)]}, {})
+    expected = pytest.raises(InvalidArgumentError, match="none of the first 8 files")
+    with (
+        make_batch_reader(url, num_epochs=1, on_corrupt="skip", **FILES) as reader,
+        expected if is_error else nullcontext(),
+    ):
+        assert not any(len(item.path) for item in reader)
+
+
 def test_outside_path_is_an_error_also_with_skip(tmp_path: Path) -> None:
     url = write(tmp_path, {"path": ["_files/a", "/etc/hostname"]}, {"a": b""})
     with (
@@ -447,3 +463,24 @@ def test_reader_does_not_hold_all_files_of_a_row_group(
         found += [*reader]
     read = pairs(found)
     assert sorted(read) == [(n, b"%d" % (n % 200)) for n in range(500)]
+
+
+def test_trace_of_a_state_alone_has_the_batches_of_a_reader_with_files(tmp_path: Path) -> None:
+    table = {"id": range(200), "path": ["_files/a"] * 200}
+    url = write(tmp_path, table, {"a": b"content"}, row_group_size=150)
+    with make_batch_reader(url, num_epochs=1, shuffle_row_groups=False, **FILES) as reader:
+        next(reader)
+        trace = trace_of_state(reader.state_dict(), open_parquet(url))
+        rest = [item.id.tolist() for item in reader]
+    assert [len(rows) for rows in rest] == [64, 22, 50]
+    assert [trace.rows(batch).tolist() for batch in range(len(rest))] == rest
+
+
+def test_images_are_decoded_once_if_a_transform_removes_another_one(tmp_path: Path) -> None:
+    url = write(tmp_path, {"path": ["_files/a"] * 3}, {"a": png(7)})
+    options: Any = {"files": {"image": "path", "other": "path"}, "decode": ["image", "other"]}
+    spec = TransformSpec(removed_fields=["image"])
+    with make_batch_reader(url, num_epochs=1, transform_spec=spec, **options) as reader:
+        (batch,) = reader
+    assert batch._fields == ("path", "other")
+    assert batch.other.shape == (3, 3, 4, 3)
