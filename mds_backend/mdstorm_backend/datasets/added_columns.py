@@ -12,13 +12,14 @@ import pyarrow as pa
 from mdstorm_backend.base import check_integer
 from mdstorm_backend.cache import CacheOptions, FetchedFiles
 from mdstorm_backend.datasets.dataset_view import DatasetView
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format import Batch, Schema
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.read import FileReader, SampleSource, column_to_numpy
 from mdstorm_backend.read.added_columns import (
     AddedColumn,
     Numbers,
+    check_new,
     file_columns,
     paths_of_files,
     row_numbers,
@@ -133,11 +134,7 @@ class AddedColumns(DatasetView):
     ) -> None:
         super().__init__(source, source.shard_sizes)
         self._own = {one.column.name: one for one in columns}
-        if taken := [name for name in self._own if name in source.schema]:
-            raise InvalidArgumentError(
-                f"{argument}={taken[0]!r} adds a column, but {source.url} has one of this name: "
-                "choose another name"
-            )
+        check_new(argument, self._own, source.schema, source.url)
         self.schema = Schema((*source.schema, *(one.column for one in columns)))
         self.fingerprint, self.chosen = source.fingerprint, source.chosen
         self.where = source.where

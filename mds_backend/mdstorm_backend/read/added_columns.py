@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -67,6 +67,15 @@ def _numbers(
 
 def _values(name: str, parts: Sequence[Located], batch: Batch) -> Values:
     return batch[name]
+
+
+def check_new(argument: str, names: Iterable[str], schema: Schema, url: str) -> None:
+    """Raise InvalidArgumentError if an argument adds a column whose name a dataset has."""
+    if taken := [name for name in names if name in schema]:
+        raise InvalidArgumentError(
+            f"{argument}={taken[0]!r} adds a column, but {url} has one of this name: choose "
+            "another name"
+        )
 
 
 def file_columns(schema: Schema, files: Mapping[str, str] | None, url: str) -> list[Column]:

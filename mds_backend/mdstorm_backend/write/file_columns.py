@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.cache import FetchedFiles
-from mdstorm_backend.errors import InvalidArgumentError, MDStormError
+from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format import Schema
 from mdstorm_backend.format.values.batch import INT32_MAX
 from mdstorm_backend.read import FileReader, file_columns
+from mdstorm_backend.read.added_columns import check_new
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.storage import NamedFiles, identity_of
@@ -54,11 +55,7 @@ class FileColumns:
             If a column of paths does not exist or is not text, or a column exists already.
         """
         found = file_columns(schema, self.columns, url)
-        if taken := [column.name for column in found if column.name in schema]:
-            raise InvalidArgumentError(
-                f"files={taken[0]!r} adds a column, but {url} has one of this name: choose another "
-                "name"
-            )
+        check_new("files", self.columns, schema, url)
         return Schema((*schema, *(replace(column, null_count=0) for column in found)))
 
     def added(
