@@ -176,7 +176,11 @@ _TORCH_LOADER = words(
     "transform_fn"
 )
 
-#: Missing attributes, by the unqualified name of the function or class that makes the object.
+#: What makes file systems.
+_FILE_SYSTEMS = ("filesystem", "get_filesystem_and_path_or_paths")
+
+#: Missing attributes, by the unqualified name of the function, class or attribute that makes the
+#: object.
 MISSING: dict[str, frozenset[str]] = {
     "make_reader": _READER,
     "make_batch_reader": _READER,
@@ -194,10 +198,6 @@ MISSING: dict[str, frozenset[str]] = {
     "BatchedDataLoader": words("_batch_acc _shuffling_buffer _yield_batches"),
     "InMemBatchedDataLoader": words("_in_iter"),
     "FilesystemResolver": words("_filesystem_factory _parsed_dataset_url"),
-}
-
-#: Missing attributes of other objects, by the attribute or function that leads to the object.
-MISSING_BEHIND: dict[str, frozenset[str]] = {
     # The `ParquetDataset` of old pyarrow.
     "dataset": words(
         "common_metadata_path get_row_group_info metadata metadata_path "
@@ -207,7 +207,19 @@ MISSING_BEHIND: dict[str, frozenset[str]] = {
     # A `ParquetDatasetPiece` in Petastorm, a pyarrow fragment in mdstorm.
     "load_row_groups": words("get_metadata open partition_keys read row_group"),
     # An old pyarrow file system in Petastorm, an fsspec file system in mdstorm.
-    "filesystem": words("chown df get_capacity get_space_used is_open pathsep read_parquet"),
+    **dict.fromkeys(
+        _FILE_SYSTEMS,
+        words("chown df get_capacity get_space_used is_open pathsep read_parquet"),
+    ),
+}
+#: What attributes are, objects or what makes them, by the maker of their owner and by name.
+ATTRIBUTES: dict[tuple[str, str], str] = {
+    **dict.fromkeys(
+        [(one, "dataset") for one in ("Reader", "make_batch_reader", "make_reader")],
+        "petastorm.reader.Reader.dataset()",
+    ),
+    ("dataset", "pieces"): "petastorm.reader.Reader.dataset.pieces()",
+    ("FilesystemResolver", "filesystem"): "petastorm.fs_utils.FilesystemResolver.filesystem",
 }
 
 #: What to use instead of some of these attributes.
@@ -216,8 +228,11 @@ INSTEAD: dict[tuple[str, str], str] = {
     ("dataset", "partitions"): "pieces[…].partition_keys has them",
     ("dataset", "read"): "pyarrow.parquet.read_table(dataset.paths) reads it",
     ("dataset", "read_pandas"): "pyarrow.parquet.read_table(dataset.paths) reads it",
-    ("filesystem", "pathsep"): "the separator of paths is `/`",
-    ("filesystem", "read_parquet"): "pyarrow.parquet.read_table(path, filesystem=…) reads it",
+    **dict.fromkeys(
+        [(one, "read_parquet") for one in _FILE_SYSTEMS],
+        "pyarrow.parquet.read_table(path, filesystem=…) reads it",
+    ),
+    **{(one, "pathsep"): "the separator of paths is `/`" for one in _FILE_SYSTEMS},
     ("pieces", "get_metadata"): "pyarrow.parquet.read_metadata(piece.path) gives it",
     ("pieces", "open"): "pyarrow.parquet.ParquetFile(piece.path) opens it",
     ("pieces", "read"): "pyarrow.parquet.read_table(piece.path) reads it",

@@ -18,14 +18,15 @@ A term says what an expression may be:
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from mdstorm_migrate.petastorm.names import is_petastorm
+from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.links import FileImport, runs_of
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
-from mdstorm_migrate.python.scopes import Scope
+from mdstorm_migrate.python.scopes import Comprehension, Scope
 
 Term: TypeAlias = tuple[Any, ...]
 #: Line and column of the beginning and the end of an expression.
@@ -91,6 +92,9 @@ def place_of(node: ast.expr) -> Place:
 
 
 _NONE: Term = ("any", ())
+#: A reader, and usual names of readers that come from elsewhere.
+_READER: Term = ("call", ("path", f"{OLD_ROOT}.make_reader"), (), ())
+_READER_NAME = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
 #: Maximum depth of a term.
 _DEEPEST = 50
 
@@ -163,7 +167,10 @@ class _Reader:
             case ast.Name(id=name):
                 return "name", self.symbol(name, self.module.scope_of(node))
             case ast.Attribute(value=value, attr=name):
-                return self.of_import(node) or ("attribute", self.term(value), name)
+                owner = self.term(value)
+                if name == "dataset" and self.is_reader(value):
+                    owner = "any", (owner, _READER)
+                return self.of_import(node) or ("attribute", owner, name)
             case ast.Call():
                 return self.of_call(node)
             case ast.IfExp(body=one, orelse=other):
@@ -197,6 +204,15 @@ class _Reader:
         arguments = tuple(map(self.term, node.args))
         words = tuple((word.arg, self.term(word.value)) for word in node.keywords)
         return "call", self.term(function), arguments, words
+
+    def is_reader(self, node: ast.expr) -> bool:
+        """Whether a parameter or an attribute has the usual name of a reader."""
+        if not _READER_NAME.search(last_name(node)):
+            return False
+        if not isinstance(node, ast.Name):
+            return OLD_ROOT in self.module.imported_roots
+        bindings = self.module.bindings(node.id, self.module.scope_of(node))
+        return bool(bindings) and all(isinstance(one.node, ast.arg) for one in bindings)
 
     def of_import(self, node: ast.Attribute) -> Term | None:
         """Return the term of a module in ``a.b.c`` after ``import a.b``."""
@@ -241,7 +257,13 @@ class _Reader:
     def visit_for(self, node: ast.For | ast.AsyncFor | ast.comprehension) -> None:
         self.assign(node.target, self.term(node.iter))
 
-    visit_asyncfor = visit_comprehension = visit_for
+    visit_asyncfor = visit_for
+
+    def visit_listcomp(self, node: Comprehension) -> None:
+        for generator in node.generators:
+            self.visit_for(generator)
+
+    visit_setcomp = visit_dictcomp = visit_generatorexp = visit_listcomp
 
     def visit_withitem(self, node: ast.withitem) -> None:
         self.assign(node.optional_vars, self.term(node.context_expr))

@@ -152,7 +152,7 @@ class Analysis:
 
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 def analyse(tree: ast.Module) -> Analysis:
@@ -316,7 +316,7 @@ class _Analyser:
         self.push([*node.decorator_list, *parameters, *node.bases, *node.keywords], scope)
         self.push(node.body, Scope(node, scope))
 
-    def visit_listcomp(self, node: _Comprehension, scope: Scope) -> None:
+    def visit_listcomp(self, node: Comprehension, scope: Scope) -> None:
         inner = Scope(node, scope)
         self.push([node.generators[0].iter], scope)
         for number, generator in enumerate(node.generators):

@@ -8,24 +8,22 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.petastorm import absent
-from mdstorm_migrate.python.calls import bases_of, given_arguments, name_of
+from mdstorm_migrate.python.calls import bases_of, given_arguments
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
 from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM117"
 
-#: How messages refer to the objects in `absent.MISSING_BEHIND`.
+#: How messages refer to objects that are not called like what makes them.
 _OWNERS = {
     "dataset": "`reader.dataset`",
     "pieces": "a piece of `reader.dataset`",
     "load_row_groups": "a row group of load_row_groups()",
     "filesystem": "the file system",
+    "get_filesystem_and_path_or_paths": "the file system",
 }
-_READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
-#: Usual names of a reader that a function receives as an argument.
-_READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
-_PARTS = frozenset().union(*absent.MISSING.values(), *absent.MISSING_BEHIND.values())
+_PARTS = frozenset().union(*absent.MISSING.values())
 #: A codec call without a dataset. Its result is the same with both libraries.
 _CODEC_CALL = re.compile(r"\.codec\.(?:de|en)code\(")
 _DATASET_USE = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
@@ -39,13 +37,12 @@ def check(module: PythonModule) -> Iterable[Finding]:
     is_reached = module.given.names is not None
     if not (imported_names(module) or module.calls or is_reached):
         return
-    taken = _taken_from_readers(module)
     own: set[str] = set()
     for node in module.scopes.parents:
         if isinstance(node, ast.ClassDef):
             yield from _overridden(module, node, own)
         elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
-            yield from _missing_attribute(module, node, taken)
+            yield from _missing_attribute(module, node)
         elif isinstance(node, ast.Constant) and node.value in absent.UNMISTAKABLE:  # in `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
@@ -53,19 +50,14 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _own_codec(module, given.call, own)
 
 
-def _missing_attribute(
-    module: PythonModule, node: ast.Attribute, taken: dict[str, str]
-) -> Iterator[Finding]:
+def _missing_attribute(module: PythonModule, node: ast.Attribute) -> Iterator[Finding]:
     """Yield a finding if an object in mdstorm is known not to have the attribute `node`."""
     if not isinstance(node.ctx, ast.Load):
         return
     kinds = module.makers(node.value) or _class_of(module, node.value)
     missing = [kind for kind in sorted(kinds) if node.attr in absent.MISSING.get(kind, ())]
-    kind = _source_attribute(module, node.value, taken)
     if missing and len(missing) == len(kinds):
         yield _finding(module, node, missing[0], node.attr)
-    elif kind is not None and node.attr in absent.MISSING_BEHIND[kind]:
-        yield _finding(module, node, kind, node.attr)
     elif node.attr in absent.UNMISTAKABLE and not kinds:
         yield _finding(module, node, "Reader", node.attr)
 
@@ -74,52 +66,6 @@ def _class_of(module: PythonModule, node: ast.expr) -> set[str]:
     found = dotted(node)
     path = None if found is None else module.resolve(node, module.scope_of(found[0]))
     return {path.rpartition(".")[2]} if path else set()
-
-
-def _taken_from_readers(module: PythonModule) -> dict[str, str]:
-    """Return the names of objects in `absent.MISSING_BEHIND`, each with the object's key there."""
-    found: dict[str, str] = {}
-    for node in ast.walk(module.tree):
-        match node:
-            case ast.Assign(targets=[ast.Tuple(elts=[target, *_])], value=value):
-                is_pair = "get_filesystem_and_path_or_paths" in module.makers(value)
-                found |= {name_of(target): "filesystem"} if is_pair else {}
-            case (
-                ast.Assign(targets=[target], value=value)
-                | ast.For(target=target, iter=value)
-                | ast.comprehension(target=target, iter=value)
-            ):
-                if name_of(target) and (kind := _source_attribute(module, value, found)):
-                    found[name_of(target)] = kind
-    return found
-
-
-def _source_attribute(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str | None:
-    """Return the key in `absent.MISSING_BEHIND` of an object or a list of objects, or None."""
-    match node:
-        case ast.Attribute(attr="dataset", value=owner):
-            made = module.makers(owner)
-            is_called_so = not made and _READER.search(name_of(owner)) and _is_passed(module, owner)
-            return "dataset" if made & _READERS or is_called_so else None
-        case ast.Attribute(attr="pieces", value=owner):
-            return "pieces" if _source_attribute(module, owner, known) == "dataset" else None
-        case ast.Call(func=ast.Attribute(attr="filesystem", value=owner)):
-            return "filesystem" if "FilesystemResolver" in module.makers(owner) else None
-        case ast.Call(func=ast.Name("list" | "sorted" | "reversed"), args=[first, *_]):
-            return _source_attribute(module, first, known)
-        case ast.Call():
-            return "load_row_groups" if "load_row_groups" in module.makers(node) else None
-        case ast.Subscript(value=owner):
-            return _source_attribute(module, owner, known)
-    return known.get(name_of(node))
-
-
-def _is_passed(module: PythonModule, node: ast.expr) -> bool:
-    """Whether a value comes from elsewhere, because it is a parameter or an attribute."""
-    if not isinstance(node, ast.Name):
-        return bool(imported_names(module))
-    bindings = module.bindings(node.id, module.scope_of(node))
-    return bool(bindings) and all(isinstance(one.node, ast.arg) for one in bindings)
 
 
 def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iterator[Finding]:
@@ -178,8 +124,7 @@ def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> 
     if isinstance(node, ast.FunctionDef):
         start = module.text.index(attribute, start)
         stop = start + len(attribute)
-    is_made = kind in absent.MISSING and kind[0].islower()
-    owner = f"what {kind}() returns" if is_made else _OWNERS.get(kind, f"`{kind}`")
+    owner = _OWNERS.get(kind, f"what {kind}() returns" if kind[0].islower() else f"`{kind}`")
     what = f"{owner} has no `{attribute}` in mdstorm"
     advice = "use its public methods, or keep the file on Petastorm"
     remedy = f"{what}: {absent.INSTEAD.get((kind, attribute), advice)}"

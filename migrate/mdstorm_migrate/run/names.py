@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from mdstorm_migrate.base.needs import Given
+from mdstorm_migrate.petastorm.absent import ATTRIBUTES
 from mdstorm_migrate.petastorm.names import CONVERTER, CONVERTER_METHODS, OLD_ROOT, counterpart
 from mdstorm_migrate.python.flows import Flows, Place, Term
 from mdstorm_migrate.python.links import FileImport, Links
@@ -240,7 +241,10 @@ class _Solver:
     def _attribute(self, value: Value, name: str) -> set[Value]:
         if isinstance(value, str):
             if not _is_part(value):
-                return {value} if name == "fields" else set()  # the fields of a schema
+                if name == "fields":  # of a schema
+                    return {value}
+                maker = value.removesuffix("()").rpartition(".")[2]
+                return {ATTRIBUTES[maker, name]} if (maker, name) in ATTRIBUTES else set()
             return {f"{value}.{name}"} if value.count(".") < _LONGEST else set()
         if value.kind == "module":
             is_parsed = value.path in self.flows

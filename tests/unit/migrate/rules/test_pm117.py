@@ -10,7 +10,7 @@ from mdstorm import make_batch_reader
 from mdstorm.fs_utils import FilesystemResolver
 from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
-from mdstorm_migrate.petastorm.absent import MISSING, MISSING_BEHIND
+from mdstorm_migrate.petastorm.absent import MISSING
 
 READER = (
     "from petastorm import make_reader\n"
@@ -44,6 +44,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
         "    p = sorted(d.pieces)[0]\n    p.open()",
         "p.open",
     ),
+    ("def f(p): p.read()\nf(make_reader(u).dataset.pieces[0])", "p.read"),
     ("r = FilesystemResolver(u)\nfs = r.filesystem()\nfs.read_parquet(p)", "fs.read_parquet"),
     ("fs = FilesystemResolver(u).filesystem()\nfs.read_parquet(p)", "fs.read_parquet"),
     ("fs, path = get_filesystem_and_path_or_paths(u)\nfs.pathsep", "fs.pathsep"),
@@ -67,7 +68,7 @@ def test_use_of_attribute_missing_in_mdstorm_blocks_migration(text: str, fragmen
     "l = DataLoader(make_reader(u))\nl.reader\n",
     "class Mine:\n    ventilator = 1\n    def f(self): self.ventilator\n",
     "d = make_reader(u).dataset\nfor p in d.pieces: p.path\nlen(d.pieces), d.paths\n",
-    "def rows(p): p.read()\nrows(make_reader(u).dataset.pieces[0])\nrows(open(x))\n",
+    "def rows(p): p.read()\nrows(open(x))\n",
     "p.read() if pieces else dataset.metadata\n",
     "def f(loader):\n    d = loader.dataset\n    d.metadata\n",
     # methods of PyArrow's old file systems that fsspec also has
@@ -90,7 +91,7 @@ def test_attribute_table_matches_objects(tmp_path: Path) -> None:
         "RandomShufflingBuffer": RandomShufflingBuffer(10, 5),
     }
     for name, one in objects.items():
-        parts = {**MISSING, **MISSING_BEHIND}[name]
+        parts = MISSING[name]
         assert [part for part in parts if hasattr(one, part)] == []
 
 
