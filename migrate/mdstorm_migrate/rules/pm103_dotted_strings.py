@@ -31,7 +31,7 @@ CODE = "PM103"
 
 _PATH = re.compile(rf"{names.OLD_ROOT}(?:\.[^\W\d]\w*)*")
 #: A prefix of a dotted name that code assembles, as in ``"petastorm." + name``.
-_PART = re.compile(rf"{names.OLD_ROOT}\.(?:[\w.]*[.%{{][\w.(){{}}]*)?")
+_PART = re.compile(rf"{names.OLD_ROOT}\.(?:[\w.]*(?:\.|[%{{][\w.(){{}}]*))?")
 #: Loggers with the same messages in both libraries.
 _SAME_LOGGERS = (names.OLD_ROOT, f"{names.OLD_ROOT}.spark.spark_dataset_converter")
 

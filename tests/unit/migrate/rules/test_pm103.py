@@ -20,6 +20,7 @@ from mdstorm_migrate.api import migrate
     'monkeypatch.setattr("petastorm.make_reader", fake)',
     'mock.patch("petastorm.pytorch.BatchedDataLoader")',
     'mock.patch("petastorm.tf_utils.tf_tensors")',
+    'import_module(name)\nmock.patch("petastorm.reader.make_reader")',
     'mock.patch("petastorm.predicates.in_lambda")',
     'from importlib import import_module as im\nim("petastorm.spark")',
     'sub = __import__("petastorm.spark", fromlist=["x"])\nsub.make_spark_converter',

@@ -88,7 +88,7 @@ EXPECTED: dict[str, Expected] = {
         keeps=True,
     ),
     "programs/dataclass_hydra_config.py": Expected(
-        {'_target_: str = "petastorm.pytorch.DataLoader"': "resolves names"},
+        {'backend: str = "petastorm"': "resolves names"},
         listed=('DataConf("petastorm.pytorch.BatchedDataLoader"',),
         stays=('backend: str = "petastorm"', '_target_: str = "petastorm.pytorch.DataLoader"'),
         keeps=True,
