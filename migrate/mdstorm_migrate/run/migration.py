@@ -10,6 +10,7 @@ import ast
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -34,6 +35,7 @@ from mdstorm_migrate.rules import all_rules, pm403_setup
 from mdstorm_migrate.rules.pm000_open_todos import CODE as OPEN_TODO
 from mdstorm_migrate.run import review
 from mdstorm_migrate.run.discover import CODE
+from mdstorm_migrate.run.features import features_of
 from mdstorm_migrate.run.outcome import ALONE, Decision, Naming, Outcome, Problem, Settings
 from mdstorm_migrate.sources.plain import is_wide
 
@@ -64,6 +66,8 @@ class Proposals:
         Whether strings in the file still name Petastorm's modules, for a person to review.
     naming : Naming
         What strings in the file that name modules do.
+    features : Counter of (str, str)
+        How often the file uses each feature of Petastorm, by feature and name.
     """
 
     uses: bool = False
@@ -71,6 +75,7 @@ class Proposals:
     has_names: bool = False
     names_need_review: bool = False
     naming: Naming = ""
+    features: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 @dataclass(eq=False)
@@ -235,6 +240,7 @@ class FileMigration:
             bool(named) and not self._settings.applies(_NAMING, "review"),
             self.names_need_review,
             next(filter(None, namings), ""),
+            Counter(use for part in self._parts for use in features_of(part.document, part.module)),
         )
 
     def _run_rules(self, part: _Part) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -185,8 +186,8 @@ class FileOutcome:
     written : bool
     group : sequence of str
         Paths of the files that must be written together, including this one.
-    given : mapping of str to str, optional
-        How it reaches Petastorm through other modules; see `Given`.
+    features : Counter of (str, str)
+        How often the file uses each feature of Petastorm, by feature and name.
     use : CodeUse or None
         What the code in it uses after its migration; None for files without code.
     """
@@ -195,7 +196,7 @@ class FileOutcome:
     outcome: Outcome
     written: bool = False
     group: Sequence[str] = ()
-    given: Mapping[str, str] | None = None
+    features: Counter[tuple[str, str]] = field(default_factory=Counter)
     use: CodeUse | None = None
 
     @property

@@ -116,7 +116,7 @@ def examine(
             path,
             rendered[path],
             group=decisions[path].group,
-            given=given[path].names,
+            features=proposals[path].features,
             use=code[path].use,
         )
         for path in paths
