@@ -100,6 +100,13 @@ def mirrored(path: str) -> str:
     return MIRROR + path.removeprefix(ROOT)
 
 
+def shortest(path: str) -> str:
+    """Return the shortest path in mdstorm of a MosaicML Streaming name."""
+    module, _, name = path.rpartition(".")
+    is_front = module == ROOT and name in FRONT_NAMES
+    return f"{FRONT}.{name}" if is_front else mirrored(path)
+
+
 def section_of(path: str) -> str | None:
     """Return the section about a missing dotted path, or None if no section mentions the path."""
     below = path.removeprefix(f"{ROOT}.")
@@ -109,12 +116,6 @@ def section_of(path: str) -> str | None:
             if is_below or fnmatchcase(below, pattern) or pattern == f"*.{below}":
                 return section
     return None
-
-
-def absent(path: str) -> tuple[str, str]:
-    """Return a message that mdstorm does not have a dotted path, and a reference to the manual."""
-    section = section_of(path) or "what-is-different"
-    return f"`{path}` is not in mdstorm", f"see docs/mosaicml.md#{section}"
 
 
 def is_known(path: str) -> bool:
