@@ -190,6 +190,11 @@ class Document:
             self._starts.append(position)
             position += len(segment.text)
 
+    @property
+    def is_in_jupyter(self) -> bool:
+        """Whether the document is part of a Jupyter notebook."""
+        return self.path is not None and self.path.suffix == ".ipynb"
+
     def segment_at(self, offset: int) -> tuple[Segment, int]:
         """Return the segment with the character at `offset`, and where the segment begins."""
         number = max(bisect.bisect_right(self._starts, offset) - 1, 0)

@@ -201,13 +201,6 @@ def _deleted_keys(module: PythonModule, use: ast.Name) -> Iterator[str]:
         yield name
 
 
-def name_of(node: ast.AST) -> str:
-    """Return a variable's name, or a dot and an attribute's name; empty for other nodes."""
-    if isinstance(node, ast.Name):
-        return node.id
-    return f".{node.attr}" if isinstance(node, ast.Attribute) else ""
-
-
 def bases_of(module: PythonModule, node: ast.ClassDef) -> set[str]:
     """Return the unqualified names of the Petastorm classes that a class derives from.
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.links import FileImport, runs_of
+from mdstorm_migrate.python.links import file_import, runs_of
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
 from mdstorm_migrate.python.scopes import Comprehension, Scope
 
@@ -115,7 +115,7 @@ class _Reader:
             if is_petastorm(binding.target):
                 self.flow(symbol, ("path", binding.target))
             elif isinstance(binding.node, ast.alias):
-                item = _import(self.module, binding.node)
+                item = file_import(self.module.scopes.parents[binding.node], binding.node)
                 if (
                     item.name
                     or item.bound != item.module.partition(".")[0]
@@ -224,7 +224,9 @@ class _Reader:
                 if isinstance(binding.statement, ast.Import) and not is_petastorm(path):
                     parts = path.split(".")[1:]
                     if parts and attributes == parts:
-                        return "import", _import(self.module, binding.node)
+                        return "import", file_import(
+                            self.module.scopes.parents[binding.node], binding.node
+                        )
         return None
 
     # Flows
@@ -322,11 +324,3 @@ class _Reader:
         self.found.bases[name] = tuple(map(self.term, node.bases))
         annotated = (one.target for one in node.body if isinstance(one, ast.AnnAssign))
         self.found.fields[name] = tuple(one.id for one in annotated if isinstance(one, ast.Name))
-
-
-def _import(module: PythonModule, alias: ast.alias) -> FileImport:
-    statement = module.scopes.parents[alias]
-    if isinstance(statement, ast.ImportFrom):
-        bound = alias.asname or alias.name
-        return FileImport(statement.module or "", statement.level, alias.name, bound)
-    return FileImport(alias.name, 0, "", alias.asname or alias.name.partition(".")[0])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -229,11 +229,11 @@ def is_fallback(module: PythonModule, node: ast.AST, name: str | None = None) ->
     """
     child = node
     for parent in module.ancestors(node):
-        if isinstance(parent, ast.Try) and any(map(_imports_mdstorm, _others(parent, child))):
+        if isinstance(parent, ast.Try) and _imports_mdstorm(module, _others(parent, child)):
             return True
         if isinstance(parent, ast.If) and name is not None:
             branch = parent.orelse if child in parent.body else parent.body
-            if child is not parent.test and name in _bound_to_mdstorm(branch):
+            if child is not parent.test and name in _bound_to_mdstorm(module, branch):
                 return True
         child = parent
     return False
@@ -247,31 +247,21 @@ def _others(statement: ast.Try, child: ast.AST) -> list[ast.AST]:
     return [] if child in statement.finalbody else list(statement.handlers)
 
 
-def _imports_mdstorm(branch: ast.AST) -> bool:
-    return any(bool(_names_of_mdstorm(node)) or _imports_by_name(node) for node in ast.walk(branch))
+def _imports_mdstorm(module: PythonModule, branches: Collection[ast.AST]) -> bool:
+    return any(_bound_to_mdstorm(module, branches)) or any(
+        last_name(call.func) in IMPORTING
+        and petastorm.is_mdstorm(string_value(next(iter(call.args), None)))
+        and _is_within(module, call, branches)
+        for call in module.scopes.calls
+    )
 
 
-def _bound_to_mdstorm(branch: Sequence[ast.stmt]) -> set[str]:
-    nodes = (node for statement in branch for node in ast.walk(statement))
-    return {name for node in nodes for name in _names_of_mdstorm(node)}
+def _bound_to_mdstorm(module: PythonModule, branches: Collection[ast.AST]) -> Iterator[str]:
+    """Yield the names that imports in these statements bind to parts of mdstorm."""
+    for binding in module.scopes.bindings:
+        if petastorm.is_mdstorm(binding.target) and _is_within(module, binding.node, branches):
+            yield binding.name
 
 
-def _names_of_mdstorm(node: ast.AST) -> Iterable[str]:
-    """Return the names that an import statement binds to parts of mdstorm."""
-    match node:
-        case ast.Import(names=names):
-            found = [one for one in names if petastorm.is_mdstorm(one.name)]
-            return [one.asname or petastorm.NEW_ROOT for one in found]
-        case ast.ImportFrom(module=str(source), names=names, level=0) if petastorm.is_mdstorm(
-            source
-        ):
-            return [one.asname or one.name for one in names]
-    return []
-
-
-def _imports_by_name(node: ast.AST) -> bool:
-    match node:
-        case ast.Call(func=called, args=[first, *_]):
-            is_importing = last_name(called) in IMPORTING
-            return is_importing and petastorm.is_mdstorm(string_value(first))
-    return False
+def _is_within(module: PythonModule, node: ast.AST, branches: Collection[ast.AST]) -> bool:
+    return not set(module.ancestors(node)).isdisjoint(branches)

@@ -106,15 +106,17 @@ def _owners(module: PythonModule) -> Iterator[str]:
 def file_imports(tree: ast.AST) -> Iterator[FileImport]:
     """Yield the names that a tree imports from modules other than Petastorm's."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if not is_petastorm(alias.name):
-                    bound = alias.asname or alias.name.partition(".")[0]
-                    yield FileImport(alias.name, 0, "", bound)
-        elif isinstance(node, ast.ImportFrom) and (node.level or not is_petastorm(node.module)):
-            for alias in node.names:
-                bound = alias.asname or alias.name
-                yield FileImport(node.module or "", node.level, alias.name, bound)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found = (file_import(node, alias) for alias in node.names)
+            yield from (one for one in found if one.level or not is_petastorm(one.module))
+
+
+def file_import(statement: ast.AST, alias: ast.alias) -> FileImport:
+    """Return what one name in an import statement imports."""
+    if isinstance(statement, ast.ImportFrom):
+        bound = alias.asname or alias.name
+        return FileImport(statement.module or "", statement.level, alias.name, bound)
+    return FileImport(alias.name, 0, "", alias.asname or alias.name.partition(".")[0])
 
 
 def runs_of(text: str) -> Iterator[FileImport]:

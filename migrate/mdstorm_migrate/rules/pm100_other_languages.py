@@ -15,15 +15,10 @@ CODE = "PM100"
 _MENTION = re.compile(rf"{OLD_ROOT}(?!{REST_OF_KEY})", re.IGNORECASE)
 
 
-def is_in_notebook(document: Document) -> bool:
-    """Whether a document is a cell of a Jupyter notebook."""
-    return document.path is not None and document.path.suffix == ".ipynb"
-
-
 @rule(CODE, "Cells in other languages are skipped", "note", "other", "markdown")
 def check(document: Document) -> Iterable[Finding]:
     """Yield a note if a cell in another language may use Petastorm."""
-    if document.kind == "markdown" and not is_in_notebook(document):
+    if document.kind == "markdown" and not document.is_in_jupyter:
         return
     mention = _MENTION.search(document.text)
     if mention is not None:

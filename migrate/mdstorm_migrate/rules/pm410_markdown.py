@@ -39,7 +39,7 @@ _USE = re.compile(
 @rule(CODE, "Documentation shows code that uses Petastorm", "note", "markdown")
 def check(document: Document) -> Iterator[Finding]:
     """Yield one finding for each block of code, and for each example outside of blocks."""
-    if document.path is not None and document.path.suffix == ".ipynb":
+    if document.is_in_jupyter:
         return  # PM100 reports the cell
     end = 0
     is_rst = document.path is not None and document.path.suffix.lower() == ".rst"

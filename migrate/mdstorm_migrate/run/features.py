@@ -84,7 +84,7 @@ def features_of(document: Document, module: PythonModule | None) -> Iterator[tup
         The parsed document, if it is Python.
     """
     if module is None:
-        if document.kind == "markdown" and str(document.path).endswith(".ipynb"):
+        if document.kind == "markdown" and document.is_in_jupyter:
             return
         if petastorm.CONF_KEY in document.text:
             yield CONF, petastorm.CONF_KEY
