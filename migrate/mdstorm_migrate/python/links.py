@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
@@ -88,7 +88,7 @@ def links_of(module: PythonModule) -> Links:
     """Return what links a module to other files."""
     references = module.scopes.references.get(OLD_ROOT, ())
     return Links(
-        (*file_imports(module.tree), *runs_of(module.text)),
+        (*file_imports(module.scopes.parents), *runs_of(module.text)),
         any(one.scope.home(OLD_ROOT) is None for one in references),
         resolves(module),
         frozenset(_owners(module)),
@@ -103,9 +103,9 @@ def _owners(module: PythonModule) -> Iterator[str]:
             yield module.document.path.stem  # `__name__`
 
 
-def file_imports(tree: ast.AST) -> Iterator[FileImport]:
-    """Yield the names that a tree imports from modules other than Petastorm's."""
-    for node in ast.walk(tree):
+def file_imports(nodes: Iterable[ast.AST]) -> Iterator[FileImport]:
+    """Yield the names that statements among the nodes import, except from Petastorm."""
+    for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             found = (file_import(node, alias) for alias in node.names)
             yield from (one for one in found if one.level or not is_petastorm(one.module))

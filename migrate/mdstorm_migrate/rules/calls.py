@@ -146,7 +146,7 @@ def type_tests(module: PythonModule) -> Iterator[Remark]:
 
 def _type_tests(module: PythonModule) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield each object whose type is tested, with the types that it is compared with."""
-    for node in ast.walk(module.tree):
+    for node in module.scopes.parents:
         match node:
             case ast.Call(func=ast.Name("isinstance"), args=[tested, types]):
                 yield tested, types

@@ -64,7 +64,7 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
         if not _is_marker(module, string):
             for found in pattern.finditer(module.text, *module.span(whole)):
                 yield _note(module.document, *found.span())
-    for node in ast.walk(module.tree):
+    for node in module.scopes.parents:
         match node:
             case ast.Attribute(attr=name, value=owner) if name == OLD_ROOT and _is_module(
                 module, owner

@@ -26,7 +26,7 @@ def text_imports(text: str) -> Iterator[FileImport]:
     for match in _STATEMENT.finditer(text):
         code = match["code"].partition("\\n")[0].rstrip('", \t\r')
         try:
-            yield from file_imports(ast.parse(code))
+            yield from file_imports(ast.parse(code).body)
         except (SyntaxError, ValueError):
             continue
     yield from runs_of(text)

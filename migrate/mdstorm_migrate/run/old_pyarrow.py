@@ -92,7 +92,7 @@ def _uses_in(document: Document) -> list[tuple[int, str]]:
     uses: list[tuple[ast.AST, str]] = []
     for binding in module.scopes.bindings:
         uses += [(binding.node, path) for path in (binding.target or "", binding.imported_module)]
-    for node in ast.walk(module.tree):
+    for node in module.scopes.parents:
         if isinstance(node, ast.Attribute):
             uses.append((node, _path(module, node)))
         elif isinstance(node, ast.Call) and _is_of_pyarrow(module, node.func):
