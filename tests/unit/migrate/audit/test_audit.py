@@ -91,6 +91,13 @@ def test_requirements_and_dockerfiles_are_counted_as_separate_features() -> None
     assert uses("RUN pip install petastorm\n", "Dockerfile") == {("Install commands", "docker"): 1}
 
 
+def test_prose_in_notebook_is_not_counted() -> None:
+    cell = {"cell_type": "markdown", "metadata": {}, "source": "petastorm"}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    assert uses(json.dumps(notebook), "a.ipynb") == {}
+    assert uses("petastorm\n", "a.md") == {("Documentation", "markdown"): 1}
+
+
 def test_each_public_name_belongs_to_a_feature() -> None:
     for module, names in PUBLIC.items():
         for name in names - {"__version__"}:

@@ -71,6 +71,7 @@ def test_use_of_attribute_missing_in_mdstorm_blocks_migration(text: str, fragmen
     "def rows(p): p.read()\nrows(open(x))\n",
     "p.read() if pieces else dataset.metadata\n",
     "def f(loader):\n    d = loader.dataset\n    d.metadata\n",
+    "reader = opened()\nreader.dataset.metadata\n",
     # methods of PyArrow's old file systems that fsspec also has
     "fs = FilesystemResolver(u).filesystem()\n"
     "fs.exists(p), fs.ls(p), fs.walk(p), fs.isfile(p), fs.delete(p, recursive=True)\n",
