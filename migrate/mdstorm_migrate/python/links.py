@@ -121,8 +121,9 @@ def file_import(statement: ast.AST, alias: ast.alias) -> FileImport:
 
 def runs_of(text: str) -> Iterator[FileImport]:
     """Yield the notebooks that ``%run`` runs, and the scripts that code executes."""
-    for run in (*RUN.finditer(text), *_EXECUTED.finditer(text)):
-        yield FileImport(run["path"].removesuffix("\\n"), -1, "*", "*")
+    for word, pattern in (("%run", RUN), ("exec", _EXECUTED)):
+        for run in pattern.finditer(text) if word in text else ():  # most files have neither
+            yield FileImport(run["path"].removesuffix("\\n"), -1, "*", "*")
 
 
 def resolves(module: PythonModule) -> bool:

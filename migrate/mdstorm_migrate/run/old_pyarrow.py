@@ -61,7 +61,9 @@ class OldUse(NamedTuple):
 
 def old_uses(path: Path, data: bytes) -> Iterator[OldUse]:
     """Yield the uses of removed names and keywords in a file, in order."""
-    file = read_file(path, data if b"pyarrow" in data else b"")
+    if b"pyarrow" not in data:
+        return
+    file = read_file(path, data)
     for document in file.documents:
         if document.kind == "python" and "pyarrow" in document.text:
             for start, name in _uses_in(document):
