@@ -54,6 +54,9 @@ def dotted(node: ast.AST) -> tuple[ast.Name, list[str]] | None:
 
 def last_name(node: ast.AST) -> str:
     """Return the last part of the name in an expression: ``c`` for ``a.b().c``."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
     return ast.unparse(node).rpartition(".")[2]
 
 

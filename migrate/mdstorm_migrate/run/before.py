@@ -57,8 +57,9 @@ def before_running(examined: Examined, settings: Settings) -> list[Condition]:
     # If several paths refer to the same file, the first is shown.
     files = {path.resolve(): path for path in reversed(examined.paths)}.values()
     known = (path for path in files if path.name in _NAMES or kind_of(path) in _KINDS)
-    around = list(dict.fromkeys([*known, *(one.path for one in lists)]))
-    contents = examined.lists.with_contents({one.path: one.content for one in outcomes})
+    around = dict.fromkeys([*known, *(one.path for one in lists)])
+    asked = [one for one in outcomes if one.requires or one.path in around]
+    contents = examined.lists.with_contents({one.path: one.content for one in asked})
     found = list(_installation(outcomes, around, use, contents, settings))
     code = [one for one in outcomes if one.use is not None]
     serving = _Folders([one.path for one in code if one.changed], [one.path for one in lists])
