@@ -167,8 +167,9 @@ class DirectFiles:
             try:
                 return copies.open(info)
             except errors.StorageError as error:
-                self._keeps = False
-                _logger.warning("shards are decompressed each time they are opened: %s", error)
+                is_first, self._keeps = self._keeps, False  # of several threads
+                if is_first:
+                    _logger.warning("shards are decompressed each time they are opened: %s", error)
         url = self.location.file_url(packed.basename)
         return download.decompressed(info, self._read(packed), url)
 
