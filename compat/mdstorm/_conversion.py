@@ -186,7 +186,7 @@ def convert(
         parquet = with_declared_partitions(parquet, unischema)
     keep = unischema is not None if keep_row_groups is None else keep_row_groups
     names, plan = _plan(parquet, unischema, columns, dtype, decimals)
-    added = file_columns(files, files_below, max_file_bytes, root=parquet.root)
+    added = stored_files(files, files_below, max_file_bytes, root=parquet.root)
     options: dict[str, Any] = {
         **plan,
         "shard_size": shard_size,
@@ -211,7 +211,7 @@ def convert(
     )
 
 
-def file_columns(
+def stored_files(
     files: Mapping[str, str] | None,
     files_below: FilesBelow | None,
     max_file_bytes: int,

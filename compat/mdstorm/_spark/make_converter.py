@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mdstorm import errors
-from mdstorm._conversion import file_columns
+from mdstorm._conversion import stored_files
 from mdstorm._petastorm_names import public
 from mdstorm._spark import copies, deletion
 from mdstorm._spark.converter import SparkDatasetConverter, converter_of
@@ -214,7 +214,7 @@ def make_spark_converter(
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
     plan = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
-    added = file_columns(files, files_below, max_file_bytes)
+    added = stored_files(files, files_below, max_file_bytes)
     if added is not None:
         plan = added.planned(plan, "the DataFrame")
     options: dict[str, Any] = {
