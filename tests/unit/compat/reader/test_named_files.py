@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from tests.kit.recorded_requests import record_requests
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm import TransformSpec, make_batch_reader, make_reader
@@ -28,7 +29,6 @@ from mdstorm.tf_utils import make_petastorm_dataset
 from mdstorm_backend import open_dataset
 from mdstorm_backend.loaders import trace_of_state
 from mdstorm_backend.parquet import open_parquet
-from mdstorm_backend.storage import NamedFiles
 
 ROWS = 90
 FILES = {"files": {"image": "path"}}
@@ -419,15 +419,7 @@ def test_batched_loader_stacks_decoded_images(tmp_path: Path) -> None:
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the files that are read."""
-    found: list[str] = []
-    read = NamedFiles.read
-
-    def recorded(files: NamedFiles, path: str) -> bytes:
-        found.append(path)
-        return read(files, path)
-
-    monkeypatch.setattr(NamedFiles, "read", recorded)
-    return found
+    return record_requests(monkeypatch)
 
 
 @pytest.mark.parametrize("make", [make_batch_reader, make_reader])

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from PIL import Image
+from tests.kit.recorded_requests import record_requests
 from tests.kit.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
@@ -138,15 +139,7 @@ def test_files_of_single_samples_are_read_ahead(
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the files that are read."""
-    found: list[str] = []
-    read = NamedFiles.read
-
-    def recorded(files: NamedFiles, path: str) -> bytes:
-        found.append(path)
-        return read(files, path)
-
-    monkeypatch.setattr(NamedFiles, "read", recorded)
-    return found
+    return record_requests(monkeypatch)
 
 
 def test_missing_files_are_requested_once_and_keep_positions(
