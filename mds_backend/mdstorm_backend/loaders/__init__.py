@@ -7,6 +7,7 @@ from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders import arguments
 from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer, Usage
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
+from mdstorm_backend.loaders.description import describe_data, in_order
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader import (
     NOTHING,
@@ -19,12 +20,7 @@ from mdstorm_backend.loaders.loader import (
 from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import NullPolicy, null_error
 from mdstorm_backend.loaders.read_ahead import ReadAhead
-from mdstorm_backend.loaders.reader_options import (
-    Conditions,
-    ReaderOptions,
-    describe_data,
-    in_order,
-)
+from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.trace import Trace, trace_of_state
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -11,9 +13,11 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.agreement import compare_pass, is_compared
 from mdstorm_backend.loaders.consumer import MOST_UNUSED, Usage
 from mdstorm_backend.loaders.epochs import Epochs
-from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.order import Plan, Position
+
+_logger = logging.getLogger(__name__)
 
 #: A position in `Pass.recent`.
 _Recent: TypeAlias = tuple[Plan, int, int]
@@ -191,7 +195,7 @@ class Pass:
 
     def _log_endless(self) -> None:
         if self.here.num_epochs is None and self.logs_endless:
-            log_endless(self.here.dataset.url)
+            _log_endless(self.here.dataset.url)
 
     def skip_to_next(self) -> None:
         """Begin with the next epoch, since the epoch where the pass started has no rows left."""
@@ -243,3 +247,13 @@ class Pass:
         )
         is_finished = is_used_up or (self.is_left and self.here.is_last_epoch(mine) and mine.is_end)
         return (is_finished and is_beginning) or abs(passed) < self.here.order.num_ranks
+
+
+@cache
+def _log_endless(url: str) -> None:
+    """Log, once per URL in this process, that an endless pass has finished its first epoch."""
+    _logger.warning(
+        "The first epoch of %s has ended, but with num_epochs=None the loop never ends: break out "
+        "of it after some steps (steps_per_epoch in Keras), or pass num_epochs=1 for one epoch",
+        url,
+    )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.checks import make_integers_plain
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.display import Described, Description
-from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.consumer import Usage
 from mdstorm_backend.loaders.nulls import NullPolicy
@@ -45,18 +41,6 @@ _IMAGES_AT_A_TIME = 64
 _FILES_AT_A_TIME = 64
 #: Bytes of samples whose shards are opened ahead of use, if opening a shard requires no network.
 _BYTES_AHEAD = 256 << 20
-
-_logger = logging.getLogger(__name__)
-
-
-@cache
-def log_endless(url: str) -> None:
-    """Log, once per URL in this process, that an endless pass has finished its first epoch."""
-    _logger.warning(
-        "The first epoch of %s has ended, but with num_epochs=None the loop never ends: break out "
-        "of it after some steps (steps_per_epoch in Keras), or pass num_epochs=1 for one epoch",
-        url,
-    )
 
 
 @dataclass(frozen=True)
@@ -369,54 +353,3 @@ class ReaderOptions:
         chosen = self.dataset.schema.names if self.columns is None else self.columns
         columns = (self.dataset.schema.get(name) for name in chosen)
         return any(column is not None and column.is_image for column in columns)
-
-
-def in_order(
-    found: Description,
-    order: Order,
-    num_rows: int | None = None,
-    further: Iterable[tuple[str, str]] = (),
-    is_output: Callable[[str], bool] = lambda name: True,
-) -> Description:
-    """Return a dataset's description, including the order in which it is read.
-
-    Parameters
-    ----------
-    found : Description
-        Description of the dataset.
-    order : Order
-        The order, and the share of this rank.
-    num_rows : int, optional
-        Number of rows in an epoch over all ranks, if known.
-    further : iterable of (str, str)
-        Further name-value pairs.
-    is_output : callable
-        Returns whether a column is an output column; other columns are not shown.
-    """
-    further = list(further)
-    sequence, share = order.sequence, _share(order, num_rows)
-    line = [*found.line, sequence, *([share] if share else [])]
-    facts = [*found.facts, ("order", sequence), ("share", share or "all rows"), *further]
-    line += [f"{name}={value}" for name, value in further]
-    return replace(found, line=line, facts=facts, rows=[r for r in found.rows if is_output(r[0])])
-
-
-def describe_data(source: object, *, full: bool) -> Description:
-    """Return a source's description of its samples, or else its URL or repr."""
-    if isinstance(source, Described):
-        return source._mdstorm_description(full=full)
-    return Description([repr(getattr(source, "url", source))])
-
-
-def _share(order: Order, num_rows: int | None) -> str:
-    """Return this rank's share as a string; empty if it reads all rows."""
-    if order.follows_world:
-        try:
-            order = order.share_of(find_world())
-        except InvalidArgumentError:
-            return "a share of a world that is not known"
-    if order.world_size == 1:
-        return ""
-    rank = f"rank {order.world.rank} of {order.world_size}"
-    rows = None if num_rows is None else order.rows_of_rank(num_rows)
-    return rank if rows is None else f"{rank}: {rows:,} rows"
