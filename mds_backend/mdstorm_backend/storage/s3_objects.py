@@ -21,7 +21,6 @@ from datetime import datetime
 from functools import partial
 from random import random
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from mdstorm_backend.base.threads import OwnContext, current_priority
 from mdstorm_backend.errors import StorageError
@@ -53,19 +52,17 @@ class ReplacedError(StorageError):
     """An object was replaced after part of it had been used, so a retry cannot help."""
 
 
-#: The `Turns` of each event loop and file system; a forked child has an event loop of its own.
-turns_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Any, Turns]]
-turns_by_loop = WeakKeyDictionary()
+def turns_of(filesystem: Any) -> Turns:
+    """Return the `Turns` of a file system.
 
-
-def _turns_of(filesystem: Any) -> Turns:
-    """Return the `Turns` for a file system in the running event loop."""
-    by_filesystem = turns_by_loop.setdefault(asyncio.get_running_loop(), WeakKeyDictionary())
-    turns = by_filesystem.get(filesystem)
+    The object itself keeps them: fsspec's file systems are equal if their arguments are, even if
+    they were opened in another environment.
+    """
+    turns: Turns | None = vars(filesystem).get("_mdstorm_turns")
     if turns is None:
         given = (filesystem.config_kwargs or {}).get("max_pool_connections")
         pace = Pace(given or _DEFAULT_CONNECTIONS, is_given=given not in (None, CONNECTIONS))
-        turns = by_filesystem[filesystem] = Turns(pace)
+        turns = filesystem._mdstorm_turns = Turns(pace)
     return turns
 
 
@@ -79,7 +76,7 @@ def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
     from email.utils import parsedate_to_datetime  # imported here: it loads the mail modules
 
     async def read() -> tuple[bytes, datetime | None]:
-        answer = await S3Object(filesystem, path, _turns_of(filesystem), PATIENCE).get()
+        answer = await S3Object(filesystem, path, turns_of(filesystem), PATIENCE).get()
         when = answer.modified
         written = parsedate_to_datetime(when) if isinstance(when, str) else when
         return await answer.read(), written
@@ -91,7 +88,7 @@ def read_up_to(filesystem: Any, path: str, most: int) -> tuple[bytes, int]:
     """Return an object's content and size, using one request; no content if it is too large."""
 
     async def read() -> tuple[bytes, int]:
-        answer = await S3Object(filesystem, path, _turns_of(filesystem), PATIENCE).get()
+        answer = await S3Object(filesystem, path, turns_of(filesystem), PATIENCE).get()
         if answer.size > most:
             answer.close()
             return b"", answer.size
@@ -172,7 +169,7 @@ class _Download:
     is_over: bool = False
 
     async def run(self) -> None:
-        self._turns = _turns_of(self.fs)
+        self._turns = turns_of(self.fs)
         self._object = S3Object(self.fs, self.path, self._turns, self.timeout)
         first, *others = sorted(self.arrival.missing.items())
         tasks = [asyncio.ensure_future(self._copy(*bounds)) for bounds in others]

@@ -8,7 +8,6 @@ import pickle
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import pairwise
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -92,8 +91,6 @@ def test_requests_in_progress_when_credentials_expire_are_repeated(
             guard.handed_out[0] = type(last)(last.prefix, 0.0, *last.keys().values())
 
     monkeypatch.setattr(renewing, "opened_filesystems", {})
-    # Forget the stores of other tests.
-    monkeypatch.setattr(s3_objects, "turns_by_loop", WeakKeyDictionary())
     monkeypatch.setattr("mdstorm_backend.storage.credentials.LONGEST_YOUTH", 0.0)
     dataset = open_parquet(NAME)
     guard.requests.clear()
@@ -101,8 +98,9 @@ def test_requests_in_progress_when_credentials_expire_are_repeated(
     assert sorted(dataset.to_table(["n"])["n"].to_pylist()) == list(range(FILES * ROWS))
     assert guard.expired > 0
     assert len(guard.handed_out) == 2
-    refusing = [turns.refusing for by in s3_objects.turns_by_loop.values() for turns in by.values()]
-    assert not any(refusing)  # signed URLs are still used
+    turns = [s3_objects.turns_of(fs) for fs in renewing.opened_filesystems.values()]
+    assert turns
+    assert not any(used.refusing for used in turns)  # signed URLs are still used
 
 
 def test_secrets_are_in_no_pickle_state_log_repr_error_or_report(

@@ -195,6 +195,16 @@ def test_signed_urls_are_used_again_after_a_failed_request(
     assert signed == [True, False, *[True] * 5]
 
 
+def test_equal_file_systems_do_not_share_turns(s3: S3Server) -> None:
+    """Otherwise the second one would get other turns once the first one is collected."""
+    fsspec = pytest.importorskip("fsspec")
+    options = {**s3.options(), "skip_instance_cache": True}
+    first, second = (fsspec.filesystem("s3", **options) for _ in range(2))
+    assert first == second
+    turns = s3_objects.turns_of(first)
+    assert s3_objects.turns_of(second) is not turns is s3_objects.turns_of(first)
+
+
 def test_request_limit_is_twice_the_link_capacity() -> None:
     pace, now = Pace(64), 1.0
     for _ in range(8):
