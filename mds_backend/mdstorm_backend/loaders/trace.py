@@ -404,11 +404,10 @@ def _batches_of(sizes: Iterator[int], places: _Numbers) -> _Numbers:
 def _places(chunks: Iterator[Chunk], samples: _Numbers, stop: int) -> tuple[_Numbers, _Numbers]:
     """Return which samples come before the place `stop`, in order, and their places.
 
-    `samples` must be ascending.
+    `samples` must be ascending. The chunks may end before `stop`, without samples that are dropped.
     """
     found, places, begin = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
-    while begin < stop:
-        chunk = next(chunks)
+    while begin < stop and (chunk := next(chunks, None)) is not None:
         numbers, at = _members(chunk, samples)
         found.append(numbers)
         places.append(begin + at)

@@ -165,7 +165,9 @@ def test_endless_pass_has_each_row_by_the_end_of_the_next_epoch(local: str, orde
         assert batch < 8
 
 
-def test_row_that_does_not_come_raises_error_with_the_reason(loader: Any) -> None:
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+def test_row_that_does_not_come_raises_error_with_the_reason(local: str, order: str) -> None:
+    loader = make(local, 0, 2, {**RUN, "order": order, "drop_last": True})
     rows = loader.trace()
     seen = {int(row) for rank in range(2) for row in rows.rows(range(5), rank)}
     dropped = next(row for row in range(ROWS) if row not in seen)
