@@ -183,6 +183,8 @@ MISTAKES: list[Row] = [
     (lambda p, m: convert("/nope"), OSError, "check the URL"),
     (lambda p, m: convert(table_of_text(m)), ValueError, "read it with Spark, pandas or pyarrow"),
     (lambda p, m: convert(None), TypeError, "or a path to data"),
+    (lambda p, m: convert("v1"), FileNotFoundError, "use make_spark_converter(spark.table('v1'))"),
+    (lambda p, m: convert("default.v1"), FileNotFoundError, "onverter(spark.table('default.v1'))"),
     (lambda p, m: convert(m, decimals="double"), ValueError, "found 'double'"),
     (lambda p, m: convert(m, keep="yes"), TypeError, "keep must be True or False"),
     (lambda p, m: convert(m, cache_key=""), TypeError, "cache_key must be a non-empty"),

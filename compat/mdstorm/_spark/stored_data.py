@@ -9,7 +9,7 @@ from typing import Any
 from mdstorm import errors
 from mdstorm._datasets import open_stored
 from mdstorm._spark.converter import SparkDatasetConverter, converter_of
-from mdstorm_backend.catalogs import hint_of_parts, table_name
+from mdstorm_backend.catalogs import check_parts, hint_of_parts, table_name
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.tables import AsOf
 
@@ -36,6 +36,7 @@ def converter_of_path(
             )
     name = table_name(path)
     url = databricks_path(path) if name is None else name.url
+    check_parts(path, fewest=1)  # one word may be a view
     dataset = open_stored(url, storage_options=storage_options, as_of=as_of)
     version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
     converter = converter_of(url, dataset, decimals)
@@ -68,5 +69,5 @@ def databricks_path(path: str) -> str:
         "On databricks runtime, if `df` is a string, it must be a dbfs fuse path like "
         f"file:/dbfs/xx or dbfs:/xx, found {path!r}. {remedy}Read other URLs with "
         "mdstorm.make_batch_reader, or create the converter with SparkDatasetConverter(url, "
-        f"file_urls, number_of_rows){hint_of_parts(path)}"
+        f"file_urls, number_of_rows){hint_of_parts(path, fewest=1)}"
     )

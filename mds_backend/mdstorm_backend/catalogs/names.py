@@ -71,22 +71,28 @@ def table_name(text: Any) -> TableName | None:
     return None
 
 
-def hint_of_parts(text: Any) -> str:
+def hint_of_parts(text: Any, *, fewest: int = 2) -> str:
     """Return a hint for a missing path that may have been meant as a table name.
 
-    The string must have two parts, as in ``schema.table``, and no file extension, and nothing may
-    exist at that path. Otherwise the hint is empty.
+    The string must have at least `fewest` parts and at most two, as in ``schema.table``, and no
+    file extension, and nothing may exist at that path. Otherwise the hint is empty.
     """
     parts = text.split(".") if isinstance(text, str) else []
-    is_name = len(parts) == 2 and all(map(_BARE.fullmatch, parts))
-    if not is_name or parts[1].lower() in _FILES.split() or os.path.lexists(text):
+    is_name = fewest <= len(parts) <= 2 and all(map(_BARE.fullmatch, parts))
+    if not is_name or parts[-1].lower() in _FILES.split() or os.path.lexists(text):
         return ""
-    return f". If {text!r} is a table, its name has three parts: catalog.{text}"
+    catalog = f". In Unity Catalog, its name has three parts: catalog.{text}" if parts[1:] else ""
+    return f". {read_by_spark(text)} if it is a table or a view{catalog}"
 
 
-def check_parts(text: Any) -> None:
+def read_by_spark(name: object) -> str:
+    """Return the hint that Spark can read the table."""
+    return f"With Spark, use make_spark_converter(spark.table({str(name)!r}))"
+
+
+def check_parts(text: Any, *, fewest: int = 2) -> None:
     """Raise DatasetNotFoundError for a missing path that may have been meant as a table name."""
-    if hint := hint_of_parts(text):
+    if hint := hint_of_parts(text, fewest=fewest):
         url = normalize_url(text)
         raise DatasetNotFoundError(f"there is no dataset at {url}: check the path{hint}", url=url)
 

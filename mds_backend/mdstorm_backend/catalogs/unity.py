@@ -10,12 +10,11 @@ from urllib.parse import quote
 from mdstorm_backend import errors
 from mdstorm_backend.base import did_you_mean
 from mdstorm_backend.catalogs.catalog_table import CatalogTable, Format
-from mdstorm_backend.catalogs.names import TableName
+from mdstorm_backend.catalogs.names import TableName, read_by_spark
 from mdstorm_backend.catalogs.vending import (
     IcebergCredentials,
     TableCredentials,
     at_access_point,
-    read_by_spark,
 )
 from mdstorm_backend.catalogs.workspace import Workspace
 from mdstorm_backend.storage import Location

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mdstorm_backend import errors
-from mdstorm_backend.catalogs.names import TableName
+from mdstorm_backend.catalogs.names import TableName, read_by_spark
 from mdstorm_backend.catalogs.workspace import Workspace
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
 from mdstorm_backend.storage.stores.store import bucket_of
@@ -229,8 +229,3 @@ def _refused(name: TableName, host: str, text: str) -> errors.CredentialsError:
         f"{read_by_spark(name)}",
         url=name.url,
     )
-
-
-def read_by_spark(name: TableName) -> str:
-    """Return the hint that Spark can read the table."""
-    return f"With Spark, use make_spark_converter(spark.table({str(name)!r}))"
