@@ -40,7 +40,13 @@ def unknown_keyword(
     function: str, name: str, known: Collection[str], instead: str = ""
 ) -> ArgumentTypeError:
     """Return the error for an unknown keyword, with `instead` or else a hint based on `known`."""
-    remedy = instead or did_you_mean(name, known) or f". Keywords are {', '.join(sorted(known))}"
+    remedy = instead or did_you_mean(name, known)
+    if not remedy:
+        nearest = ", ".join(get_close_matches(name.lower(), known, cutoff=0))
+        remedy = (
+            f". The nearest keywords are {nearest}; help({function}) and docs/api of mdstorm "
+            f"describe all {len(known)}"
+        )
     return ArgumentTypeError(f"{function}() got an unexpected keyword argument {name!r}{remedy}")
 
 

@@ -325,7 +325,7 @@ def test_worker_options_assigned_to_a_loader_apply_to_the_next_pass(urls: list[s
         ("num_worker", "did you mean num_workers"),
         ("batchmap", "did you mean batch_map"),
         ("collate", "did you mean collate_fn"),
-        ("columns", "Keywords are .*batch_size, collate_fn, "),
+        ("columns", r"nearest .* collate_fn.*help\(StreamingDataLoader\)"),
     ],
 )
 def test_unknown_loader_argument_names_the_most_similar_one(
