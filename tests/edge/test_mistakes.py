@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.kit.mistakes import Row, mistakes_test
+from torch.utils.data import DataLoader
 
 from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.predicates import in_lambda, in_pseudorandom_split
@@ -197,6 +198,9 @@ MISTAKES: list[Row] = [
     (lambda p, m: resumed(m, convert(p).make_torch_dataloader()), ValueError, "same cache_key= to"),
     (lambda p, m: loader(m).set_epoch("1"), ValueError, "at least 0, found '1'"),
     (lambda p, m: resumed(m, loader(m, predicate=ODD)), ValueError, "there, None here"),
+    (lambda p, m: list(convert(m)), TypeError, "iterate over converter.make_torch_dataloader(…)"),
+    (lambda p, m: convert(m)[0], TypeError, "a converter has no rows to iterate over or index"),
+    (lambda p, m: list(DataLoader(convert(m))), TypeError, "iterate over converter.make_torch"),
     (lambda p, m: deleted(m).make_torch_dataloader(), FileNotFoundError, "deleted by delete()"),
     (lambda p, m: torch_of_copy(m), FileNotFoundError, "convert with keep=True or a"),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, cast, overload
 
 from mdstorm._datasets import directory_of
 from mdstorm._petastorm_names import public
@@ -16,7 +16,7 @@ from mdstorm._spark.converter_files import ColumnNames, ModelInputs, ReadFiles, 
 from mdstorm._spark.copies import PETASTORM_CONF, forget
 from mdstorm._spark.deletion import delete_dir
 from mdstorm._spark.renewed import Renewed
-from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError
+from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_function, check_list, require
 from mdstorm_backend.datasets import describe_place
 from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_url
@@ -362,6 +362,13 @@ class SparkDatasetConverter(Described):
 
     def __len__(self) -> int:
         return self.dataset_size
+
+    def __getitem__(self, index: object) -> NoReturn:
+        """Raise ArgumentTypeError; a ``for`` statement and PyTorch's ``DataLoader`` call this."""
+        raise ArgumentTypeError(
+            "a converter has no rows to iterate over or index: iterate over "
+            "converter.make_torch_dataloader(…) or converter.make_tf_dataset(…)"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         check_no_secrets(self._mdstorm_storage_options or {})

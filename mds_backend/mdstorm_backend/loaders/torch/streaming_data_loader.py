@@ -438,9 +438,9 @@ def check_arguments(
     InvalidArgumentError
         If a value is invalid, or arguments cannot be combined.
     """
-    if isinstance(dataset, (str, DataLoader)) or not (
-        isinstance(dataset, IterableDataset) or hasattr(dataset, "__getitem__")
-    ):
+    is_dataset = isinstance(dataset, IterableDataset) or hasattr(dataset, "__getitem__")
+    is_other = isinstance(dataset, (str, DataLoader)) or hasattr(dataset, "make_torch_dataloader")
+    if is_other or not is_dataset:
         raise ArgumentTypeError(
             f"a loader takes a dataset, found {dataset!r}: create a dataset with StreamingDataset "
             "or open_dataset; for a Spark converter, call its make_torch_dataloader()"
