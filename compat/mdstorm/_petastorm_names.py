@@ -38,7 +38,11 @@ ABSENT = AbsentNames(
     "mdstorm",
     "docs/differences.md",
     SECTIONS,
-    {name: module for module, names in _HOMES.items() for name in names},
+    {
+        **{name: f"{module}.{name}" for module, names in _HOMES.items() for name in names},
+        "tensorflow": "mdstorm.tf_utils",
+        "torch": "mdstorm.pytorch",
+    },
 )
 _Defined = TypeVar("_Defined", bound=Any)
 

@@ -67,15 +67,16 @@ _HOMES = {
 }
 
 
-#: Names that users may expect in this package, and the modules of mdstorm that define them.
-_IN_MDSTORM = {
-    "BatchedDataLoader": "mdstorm.pytorch",
-    "SparkDatasetConverter": "mdstorm.spark",
-    "TransformSpec": "mdstorm",
-    "make_batch_reader": "mdstorm",
-    "make_petastorm_dataset": "mdstorm.tf_utils",
-    "make_reader": "mdstorm",
-    "make_spark_converter": "mdstorm.spark",
+#: Names that users may expect in this package, and what they are.
+_ELSEWHERE = {
+    "BatchedDataLoader": "mdstorm.pytorch.BatchedDataLoader",
+    "DataLoader": "mdstorm_backend.StreamingDataLoader",
+    "SparkDatasetConverter": "mdstorm.spark.SparkDatasetConverter",
+    "TransformSpec": "mdstorm.TransformSpec",
+    "make_batch_reader": "mdstorm.make_batch_reader",
+    "make_petastorm_dataset": "mdstorm.tf_utils.make_petastorm_dataset",
+    "make_reader": "mdstorm.make_reader",
+    "make_spark_converter": "mdstorm.spark.make_spark_converter",
 }
 
 
@@ -86,7 +87,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         from mdstorm_backend.drop_in.stand_in import AbsentNames
 
-        raise AbsentNames("", __name__, "", {}, _IN_MDSTORM).error(__name__, name, sys._getframe(1))
+        raise AbsentNames("", __name__, "", {}, _ELSEWHERE).error(__name__, name, sys._getframe(1))
     if _HOMES[name].startswith("loaders.torch"):
         require("torch")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,5 +1,6 @@
 """The messages for common mistakes with schemas, writers, datasets and names give a remedy."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,10 @@ MISTAKES: list[Row] = [
         "it is mdstorm.spark.make_spark_converter",
     ),
     (lambda p, m: mdstorm_backend.make_reader, AttributeError, "it is mdstorm.make_reader"),  # type: ignore[attr-defined]
+    (lambda p, m: mdstorm_backend.DataLoader, AttributeError, "mdstorm_backend.StreamingDataLoa"),  # type: ignore[attr-defined]
+    (lambda p, m: import_module("mdstorm.torch"), ImportError, "'mdstorm.torch': it is mdstorm.py"),
+    (lambda p, m: import_from("mdstorm", "torch"), ImportError, "'mdstorm': it is mdstorm.pytorch"),
+    (lambda p, m: import_module("mdstorm.tensorflow"), ImportError, "it is mdstorm.tf_utils"),
     (lambda p, m: mdstorm.DataLoader, AttributeError, "it is mdstorm.pytorch.DataLoader"),
 ]
 

@@ -177,7 +177,7 @@ class AbsentNames:
         Anchor of a section of the page → the names that it covers: dotted paths below the library,
         or ``*.name`` for a name in any module.
     homes : mapping of str to str
-        Names that programs look for in the wrong module → the modules that have them.
+        Names that programs look for in the wrong module → what they are.
     """
 
     library: str
@@ -213,15 +213,14 @@ class AbsentNames:
         return None
 
     def refuse_import(self, path: str) -> None:
-        """Raise MissingModuleError, as a finder does, if the module is among the absent names.
+        """Raise MissingModuleError, as a finder does, if there is a replacement for the module.
 
         `importlib.util.find_spec` gets no error: it returns None for missing modules.
         """
-        place = self.replacement(path)
-        if place is not None and not _is_in_find_spec(sys._getframe(1)):
-            raise errors.MissingModuleError(
-                f"No module named {path!r}: {place} of mdstorm describes the replacement", name=path
-            )
+        place, home = self.replacement(path), self.homes.get(path.rpartition(".")[2])
+        remedy = f"{place} of mdstorm describes the replacement" if place else f"it is {home}"
+        if (place or home) and not _is_in_find_spec(sys._getframe(1)):
+            raise errors.MissingModuleError(f"No module named {path!r}: {remedy}", name=path)
 
     def error(self, module: str, name: str, caller: FrameType) -> Exception:
         """Return the error for a name that a module does not have.
@@ -244,7 +243,7 @@ class AbsentNames:
                 f"mdstorm has no counterpart of {theirs}.{name}: {place} describes the replacement"
             )
         elif name in self.homes:
-            message = f"it is {self.homes[name]}.{name}"
+            message = f"it is {self.homes[name]}"
         else:
             return AttributeError(f"module {module!r} has no attribute {name!r}")
         if caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM:
