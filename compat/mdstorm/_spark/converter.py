@@ -420,9 +420,11 @@ class SparkDatasetConverter(Described):
         if (row_numbers := arguments.added["row_numbers"]) is not None:
             adds[row_numbers] = "row_numbers"
         inputs = replace(inputs, added=adds)
-        return ReadFiles(
+        files = ReadFiles(
             self.cache_dir_url, list(self.file_urls), arguments, inputs, use=self._mdstorm_use
         )
+        files.check_choice(self._mdstorm_known)
+        return files
 
 
 def converter_of(

@@ -22,7 +22,7 @@ from mdstorm._spark.deletion import is_copy
 from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import check_integer, choose_among, require
-from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.datasets import Dataset, check_choice
 from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
 from mdstorm_backend.order import Order
 from mdstorm_backend.parquet import ParquetDataset
@@ -271,9 +271,26 @@ class ReadFiles:
 
     def dataset(self) -> SampleSource:
         """Open the dataset with the floating-point types that the arguments request."""
-        dataset, floats = self.stored(), self.arguments.floats
+        return self._typed(self.stored())
+
+    def _typed(self, dataset: Dataset | ParquetDataset) -> SampleSource:
+        floats = self.arguments.floats
         source: SampleSource = in_float_types(dataset, floats) if floats else dataset
         return source
+
+    def check_choice(self, opened: Dataset | ParquetDataset | None) -> None:
+        """Check `rows` and `where` if these files are the dataset `opened`, without reading data.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such row or column.
+        """
+        rows, where = self.arguments.added["rows"], self.arguments.added["where"]
+        if opened is None or (rows is None and where is None):
+            return
+        if self.file_urls in (opened.file_urls, [opened.url]):
+            check_choice(self._typed(opened), rows, where)
 
     def options(self, dataset: SampleSource, order: Order) -> ReaderOptions:
         """Return the options for reading an opened dataset."""

@@ -9,7 +9,7 @@ from mdstorm_backend.datasets.added_columns import (
     check_files,
     check_row_numbers,
 )
-from mdstorm_backend.datasets.chosen_rows import ChosenRows, check_rows, choose_rows
+from mdstorm_backend.datasets.chosen_rows import ChosenRows, check_choice, check_rows, choose_rows
 from mdstorm_backend.datasets.dataset import (
     Dataset,
     describe_place,
@@ -32,6 +32,7 @@ __all__ = [
     "Term",
     "WholeDataset",
     "add_columns",
+    "check_choice",
     "check_file_bytes",
     "check_files",
     "check_row_numbers",

@@ -65,6 +65,14 @@ def choose_rows(dataset: SampleSource, rows: Any, where: Any, *, is_shuffled: bo
     return ChosenRows(dataset, numbers, chosen, "" if where is None else f"{where}")
 
 
+def check_choice(dataset: SampleSource, rows: Any, where: Any) -> None:
+    """Raise those errors of `choose_rows` that are known without reading data."""
+    if rows is not None:
+        numbers_of_rows(dataset, rows)
+    if where is not None:
+        _conditions(dataset, where)
+
+
 def matching_numbers(dataset: SampleSource, numbers: Numbers, where: Any) -> Numbers:
     """Return the rows among `numbers` that match `where`, as a range if they are evenly spaced."""
     conditions = _conditions(dataset, where)

@@ -1,5 +1,6 @@
 """``rows=`` of a converter's loaders and of readers: an epoch consists of these rows."""
 
+import copy
 import datetime
 import random
 from collections import Counter
@@ -24,6 +25,7 @@ from tests.unit.compat.spark.converters import (
 from mdstorm import TransformSpec, make_batch_reader, make_reader
 from mdstorm.errors import (
     CorruptDatasetError,
+    DatasetNotFoundError,
     InvalidArgumentError,
     StateMismatchError,
     UnsupportedArgumentError,
@@ -32,7 +34,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import in_set
 from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.selectors import SingleIndexSelector
-from mdstorm.spark import SparkDatasetConverter
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 ROWS = 211
@@ -133,6 +135,49 @@ def test_random_worlds_read_exactly_the_chosen_rows_in_each_epoch(
     assert set(worlds.seen) == set(expected)
     if options["order"] == "exact":  # the elastic order repeats rows to fill the last batch
         assert worlds.seen == expected, (options, worlds.steps)
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ({"rows": [3, 211]}, "rows has row 211, but the 211 rows"),
+        ({"rows": [-1]}, "rows has row -1"),
+        ({"rows": [True] * 3}, "rows has 3 values"),
+        ({"where": [("no", "=", 1)]}, "has no column 'no'"),
+        ({"where": pc.field("no") > 1}, "no > 1"),
+        ({"where": [("number", "=", "a")]}, "cannot compare column 'number'"),
+    ],
+    ids=str,
+)
+def test_choice_that_does_not_match_raises_error_when_the_loader_is_made(
+    small_shards: SparkDatasetConverter, choice: dict[str, Any], words: str
+) -> None:
+    converter = make_spark_converter(str(small_shards.cache_dir_url))
+    with pytest.raises(InvalidArgumentError, match=words):
+        converter.make_torch_dataloader(**choice)
+    part = copy.copy(converter)
+    part.file_urls = part.file_urls[:1]  # its rows are known only once it is opened
+    part.make_torch_dataloader(**choice)
+
+
+def test_choice_is_checked_without_reading(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path, {"number": range(9)})
+    converter = make_spark_converter(url)
+    for file in tmp_path.rglob("*.parquet"):
+        file.unlink()
+    loader = converter.make_torch_dataloader(rows=[1, 2], where=[("number", ">", 1)])
+    with pytest.raises(DatasetNotFoundError):
+        next(iter(loader))
+
+
+def test_conditions_are_checked_with_the_types_that_are_read(tmp_path: Path) -> None:
+    # Arrow does not compare float16.
+    converter = make_spark_converter(write_parquet(tmp_path, {"x": np.arange(3, dtype="f2")}))
+    options: dict[str, Any] = {"where": [("x", ">", 1.0)], "num_epochs": 1}
+    with pytest.raises(InvalidArgumentError, match="cannot compare column 'x' of type halffloat"):
+        converter.make_torch_dataloader(**options)
+    loader = converter.make_torch_dataloader(**options, dtype="float32")
+    assert [batch["x"].tolist() for batch in loader] == [[2.0]]
 
 
 @with_each_in_either_order
