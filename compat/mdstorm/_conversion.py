@@ -50,7 +50,7 @@ def convert(
     *,
     columns: Sequence[str] | None = None,
     dtype: Literal["float32", "float64"] | None = None,
-    decimals: str | None = None,
+    decimals: Literal["float64", "float32", "decimal"] | None = None,
     shard_size: int | None = None,
     compression: str | None = None,
     hashes: Iterable[str] = (),

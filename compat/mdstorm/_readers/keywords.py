@@ -50,7 +50,7 @@ class AddedKeywords(TypedDict, total=False):
     check_ranks: arguments.CheckRanks
     on_corrupt: arguments.OnCorrupt
     decimals: Annotated[
-        str | None,
+        Literal["float64", "float32", "decimal"] | None,
         Argument(
             None,
             """{"float64", "float32", "decimal"}, optional

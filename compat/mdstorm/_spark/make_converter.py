@@ -72,7 +72,7 @@ def make_spark_converter(
     compression_codec: str | None = None,
     dtype: Literal["float32", "float64"] | None = _DEFAULT_DTYPE,
     *,
-    decimals: str | None = None,
+    decimals: Literal["float64", "float32", "decimal"] | None = None,
     parent_cache_dir_url: str | os.PathLike[str] | None = None,
     cache_key: str | None = None,
     keep: bool | None = None,
