@@ -39,7 +39,10 @@ from mdstorm_backend import StreamingDataset, open_dataset
 
 def train(converter: SparkDatasetConverter) -> None:
     make_spark_converter("/data", dtype="float16")  # mistake
+    make_spark_converter("/data", decimals="float16")  # mistake
     mdstorm.convert("/data", "/mds", dtype="float16")  # mistake
+    mdstorm.convert("/data", "/mds", decimals="double")  # mistake
+    mdstorm.make_batch_reader("/data", decimals="double")  # mistake
     StreamingDataset(local="data", shuffle_algo="py1x")  # mistake
     for numbers in open_dataset("/mds").batches(8):
         numbers.colunms  # mistake
@@ -47,6 +50,7 @@ def train(converter: SparkDatasetConverter) -> None:
         frame.haed()  # mistake
     converter.make_torch_dataloader(batch_size="4")  # mistake
     converter.make_tf_dataset(num_epoch=1)  # mistake
+    converter[0]  # mistake
     for batch in converter.make_torch_dataloader():
         batch["x"].mena()  # mistake
 """

@@ -363,12 +363,14 @@ class SparkDatasetConverter(Described):
     def __len__(self) -> int:
         return self.dataset_size
 
-    def __getitem__(self, index: object) -> NoReturn:
-        """Raise ArgumentTypeError; a ``for`` statement and PyTorch's ``DataLoader`` call this."""
-        raise ArgumentTypeError(
-            "a converter has no rows to iterate over or index: iterate over "
-            "converter.make_torch_dataloader(…) or converter.make_tf_dataset(…)"
-        )
+    if not TYPE_CHECKING:  # type checkers report an index themselves
+
+        def __getitem__(self, index: object) -> NoReturn:
+            """Raise ArgumentTypeError; also called by ``for`` and by PyTorch's ``DataLoader``."""
+            raise ArgumentTypeError(
+                "a converter has no rows to iterate over or index: iterate over "
+                "converter.make_torch_dataloader(…) or converter.make_tf_dataset(…)"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         check_no_secrets(self._mdstorm_storage_options or {})
