@@ -40,7 +40,8 @@ class AddedKeywords(TypedDict, total=False):
             "exact",
             """{"exact", "elastic"}
             ``exact`` yields every row once per epoch across all ranks. ``elastic`` yields rows in
-            MosaicML Streaming's order, in batches with as many rows as the largest shard.
+            MosaicML Streaming's order. A reader's batches then have as many rows as the largest
+            shard. A converter's batches do not span epochs, and a transform gets one at a time.
             """,
             lambda _, value: order_named(value),
         ),

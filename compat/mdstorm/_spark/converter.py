@@ -178,14 +178,11 @@ class SparkDatasetConverter(Described):
             Device that each batch's tensors are copied to ahead of use. For `batch_map` and
             `device`, see `mdstorm_backend.StreamingDataLoader`.
         **petastorm_reader_kwargs
-            Petastorm's reader arguments: ``cur_shard`` and ``shard_count``, the rank and world size
-            that determine the share of the rows to read, or ``cur_shard="auto"``;
-            ``schema_fields``, the columns to read; ``seed``, an integer that makes the order
-            reproducible;
-            ``shuffle_row_groups=False``, which keeps the order of the shards; ``shuffle_rows``;
-            ``transform_spec``; ``predicate`` and ``filters``, which select rows;
-            ``reader_pool_type``; and others that `mdstorm.make_batch_reader` describes.
-            ``storage_options``, and `decimals` and `dtype` below, are by default as passed to
+            Petastorm's reader arguments, which `mdstorm.make_batch_reader` describes: ``cur_shard``
+            and ``shard_count``, or ``cur_shard="auto"``, for this rank's share of the rows;
+            ``schema_fields``, the columns to read; ``seed``, ``shuffle_rows``,
+            ``shuffle_row_groups``, ``transform_spec``, ``predicate``, ``filters`` and others. By
+            default, ``storage_options``, `decimals` and `dtype` are as passed to
             `make_spark_converter`.
 
         Returns
@@ -202,6 +199,21 @@ class SparkDatasetConverter(Described):
         InvalidArgumentError
             If arguments cannot be combined. If `features`, `labels` or `sample_weights` contain a
             column that does not exist, the error is raised when the loader is first used.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import pyarrow.parquet as pq
+        >>> from mdstorm.spark import make_spark_converter
+        >>> pq.write_table(pa.table({"x": [0.0, 0.5, 1.0], "y": [0, 1, 1]}), "/tmp/torch.parquet")
+        >>> converter = make_spark_converter("/tmp/torch.parquet")
+        >>> loader = converter.make_torch_dataloader(batch_size=2, num_epochs=1, seed=1)
+        >>> [batch["x"].tolist() for batch in loader]
+        [[0.0, 0.5], [1.0]]
+        >>> inputs = {"features": ["x"], "labels": "y", "stack": "float32"}
+        >>> x, y = next(iter(converter.make_torch_dataloader(batch_size=3, **inputs)))
+        >>> x.shape, y.tolist()
+        (torch.Size([3, 1]), [0, 1, 1])
         """
         files = self._mdstorm_read(
             ModelInputs(features, labels, sample_weights, stack),
@@ -305,18 +317,12 @@ class SparkDatasetConverter(Described):
             pass, such as ``"float32"``. Floats may be rounded. Any other value that would change
             raises InvalidArgumentError while iterating.
         **petastorm_reader_kwargs
-            Petastorm's reader arguments ``cur_shard``, ``shard_count``, ``schema_fields``,
-            ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and
-            ``reader_pool_type``, and others that `mdstorm.make_batch_reader` describes.
-            ``storage_options``, and `decimals` and `dtype` below, are by default as passed to
-            `make_spark_converter`. The default order
-            ``"exact"`` yields every row once per epoch across all ranks, even if a run resumes with
-            a different world size. The order ``"elastic"`` yields samples in MosaicML Streaming's
-            order: no batch spans epochs, and a transform receives the rows of one batch. The
-            default ``seed`` is 9176 on all ranks with shard arguments, and random without them; 0
-            means no seed in the exact order. ``cur_shard="auto"`` takes rank and world size from
-            the process group or the launcher when a pass begins. Without shard arguments, every
-            process reads all rows.
+            Petastorm's reader arguments, which `mdstorm.make_batch_reader` describes: ``cur_shard``
+            and ``shard_count``, or ``cur_shard="auto"``, for this rank's share of the rows;
+            ``schema_fields``, the columns to read; ``seed``, ``shuffle_rows``,
+            ``shuffle_row_groups``, ``transform_spec``, ``predicate``, ``filters`` and others. By
+            default, ``storage_options``, `decimals` and `dtype` are as passed to
+            `make_spark_converter`.
 
         Returns
         -------
@@ -335,6 +341,21 @@ class SparkDatasetConverter(Described):
             If `features`, `labels` or `sample_weights` contain a column that does not exist.
         NullValueError
             If a column contains nulls that TensorFlow has no value for.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import pyarrow.parquet as pq
+        >>> from mdstorm.spark import make_spark_converter
+        >>> pq.write_table(pa.table({"x": [0.0, 0.5, 1.0], "y": [0, 1, 1]}), "/tmp/tf.parquet")
+        >>> converter = make_spark_converter("/tmp/tf.parquet")
+        >>> dataset = converter.make_tf_dataset(batch_size=2, num_epochs=1)
+        >>> [batch.x.numpy().tolist() for batch in dataset]
+        [[0.0, 0.5], [1.0]]
+        >>> inputs = {"features": ["x"], "labels": "y", "stack": "float32"}
+        >>> x, y = next(iter(converter.make_tf_dataset(batch_size=3, **inputs)))
+        >>> x.shape, y.numpy().tolist()
+        (TensorShape([3, 1]), [0, 1, 1])
         """
         files = self._mdstorm_read(
             ModelInputs(features, labels, sample_weights, stack),

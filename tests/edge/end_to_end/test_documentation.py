@@ -134,8 +134,11 @@ def examples() -> dict[str, tuple[object, str]]:
     """Return objects with examples and their docstrings, by name, listing each object only once."""
     found: dict[str, tuple[object, str]] = {}
     for module in map(importlib.import_module, MODULES):
-        for name in module.__all__:
-            value = getattr(module, name)
+        names = {name: getattr(module, name) for name in module.__all__}
+        for owner in [name for name, value in names.items() if inspect.isclass(value)]:
+            methods = inspect.getmembers(names[owner], inspect.isfunction)
+            names |= {f"{owner}.{name}": value for name, value in methods if name[0] != "_"}
+        for name, value in names.items():
             text = inspect.getdoc(value) or ""
             if ">>>" in text and all(value is not other for other, _ in found.values()):
                 found[f"{module.__name__}.{name}"] = value, text
@@ -145,12 +148,14 @@ def examples() -> dict[str, tuple[object, str]]:
 def test_docstrings_of_public_names_have_examples() -> None:
     assert python_blocks(PAGES[0])
     assert {"mdstorm.make_batch_reader", "mdstorm_backend.open_dataset"} <= examples().keys()
+    loaders = {"make_torch_dataloader", "make_tf_dataset"}
+    assert {f"mdstorm.spark.SparkDatasetConverter.{name}" for name in loaders} <= examples().keys()
 
 
 def failures(name: str, folder: Path, **given: object) -> str:
     """Return the differences between a name's examples and their actual output."""
     value, text = examples()[name]
-    here, there = value.__module__, name.rpartition(".")[0]
+    here, there = value.__module__, max((m for m in MODULES if name.startswith(m)), key=len)
     modules = [vars(importlib.import_module(module)) for module in (here, there)]
     names = {**modules[0], **modules[1], **given}
     test = doctest.DocTestParser().get_doctest(
