@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.datasets import choose_rows
+from mdstorm_backend.display import counted, shown_url
 from mdstorm_backend.errors import InvalidArgumentError, MDStormError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
@@ -66,10 +67,11 @@ class Trace:
     def __repr__(self) -> str:
         segment, order = self._segment, self._segment.options.order
         counts = [one.plan.num_batches() for one in segment.onward()] if self._ends else [None]
-        size = "endless" if None in counts else f"{sum(filter(None, counts)):,} batches"
+        count = counted(sum(filter(None, counts)), "batch", "batches")
         position, world = segment.position, f"rank {order.world.rank} of {order.world_size}"
         begin = f"epoch {position.epoch} after {position.consumed:,} samples"
-        return f"Trace({segment.options.dataset.url!r}, {world}, from {begin}, {size})"
+        url, size = shown_url(segment.options.dataset.url), "endless" if None in counts else count
+        return f"Trace({url!r}, {world}, from {begin}, {size})"
 
     @property
     def _ends(self) -> bool:

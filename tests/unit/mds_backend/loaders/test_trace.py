@@ -199,6 +199,8 @@ def test_find_in_endless_pass_needs_epochs(local: str) -> None:
         trace.find([3], [0, 1])
     assert "rank 1 of 2, from epoch 0 after 0 samples, endless" in repr(trace)
     assert "6 batches" in repr(make(local, 1, 2, {**RUN, "drop_last": False}).trace())
+    one = make(local, 1, 2, {**RUN, "drop_last": False, "size": 99}).trace()
+    assert repr(one).endswith(", 1 batch)")
 
 
 def test_row_that_is_not_chosen_raises_error(local: str) -> None:
