@@ -12,11 +12,14 @@ prefix as the shards' names.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import secrets
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
@@ -29,6 +32,8 @@ from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import batch_shards, commit, directories, full_shard
+
+_logger = logging.getLogger(__name__)
 
 #: Matches the file names of finished tasks' records, which the commit removes.
 _NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
@@ -167,32 +172,15 @@ class Conversion:
         rows.add(sum(self.row_counts[number] for number in finished))
         left = [number for number in range(len(self.tasks)) if number not in finished]
         reports = dict(finished)
-        # Unlike `concurrent.futures.wait`, a queue holds no lock when the wait is interrupted.
-        ended: SimpleQueue[BaseException | None] = SimpleQueue()
 
         def convert(number: int) -> None:
-            try:
-                # With fewer tasks than threads, each task decodes several columns at a time.
-                batches = self.read(self.tasks[number], use_threads=len(left) < workers)
-                prefix = f"part-{number:05}-{self.job}-{attempt}"
-                first = sum(self.row_counts[:number])
-                reports[number] = self._write(rows.counted(batches), prefix, first, notes=notes)
-            except BaseException as error:
-                ended.put(error)
-            else:
-                ended.put(None)
+            # With fewer tasks than threads, each task decodes several columns at a time.
+            batches = self.read(self.tasks[number], use_threads=len(left) < workers)
+            prefix = f"part-{number:05}-{self.job}-{attempt}"
+            first = sum(self.row_counts[:number])
+            reports[number] = self._write(rows.counted(batches), prefix, first, notes=notes)
 
-        with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-convert") as pool:
-            try:
-                for number in left:
-                    pool.submit(convert, number)
-                for _ in left:
-                    error = ended.get()
-                    if error is not None and not isinstance(error, _StoppedError):
-                        raise error
-            finally:
-                rows.stop()
-                pool.shutdown(cancel_futures=True)
+        _call_for_each(convert, left, workers, rows.stop)
         return [report for number in range(len(self.tasks)) for report in reports[number]]
 
     def _write(
@@ -209,6 +197,51 @@ class Conversion:
             with directories.file_errors(self.location, name):
                 self.location.write(name, [json.dumps(note).encode("ascii")])
         return reports
+
+
+def _call_for_each(
+    convert: Callable[[int], None], tasks: Iterable[int], workers: int, stop: Callable[[], None]
+) -> None:
+    """Call `convert` for each task in threads; the first error stops the others, and is raised.
+
+    The other threads are waited for, unless this is interrupted again.
+    """
+    waiting = deque(tasks)
+    left = len(waiting)
+    # Unlike `concurrent.futures.wait`, a queue holds no lock when the wait is interrupted.
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def work() -> None:
+        with suppress(IndexError):
+            while True:
+                number = waiting.popleft()
+                try:
+                    convert(number)
+                except BaseException as error:
+                    ended.put(error)
+                else:
+                    ended.put(None)
+
+    # When Python exits, it waits for the threads of an executor, but not for these.
+    working: list[Future[None]] = []
+    try:
+        for number in range(min(workers, left)):
+            working.append(threads.in_own_thread(work, f"mdstorm-convert-{number}"))
+        for _ in range(left):
+            error = ended.get()
+            if error is not None and not isinstance(error, _StoppedError):
+                raise error
+    except BaseException as error:
+        waiting.clear()
+        stop()
+        if isinstance(error, KeyboardInterrupt):
+            _logger.warning(
+                "The conversion was interrupted, and waits until its threads have written their "
+                "current rows. Interrupt again (Ctrl-C) to stop at once"
+            )
+        for future in working:
+            future.result()
+        raise
 
 
 def _may_pass(error: BaseException) -> bool:

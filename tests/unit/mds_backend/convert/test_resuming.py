@@ -1,15 +1,18 @@
 """Interrupted conversions resume, and failed conversions leave no files."""
 
 import errno
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.interrupting import interrupts
 from tests.kit.parquet_files import numbers, write
 
 from mdstorm_backend.base.locks import FileLock
@@ -101,6 +104,38 @@ def test_resumed_conversion_has_same_bytes_except_for_the_marker(
         convert_parquet(source, str(directory), progress=interruption, **options)
     convert_parquet(source, str(directory), **options)
     assert files_in(directory) == files_in(whole)
+
+
+def test_first_interrupt_waits_for_running_tasks_and_second_does_not(
+    source: ParquetDataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logged, may_end, threads = threading.Event(), threading.Event(), []
+    write = Location.write
+
+    def slow_write(location: Location, name: str, buffers: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            threads.append(threading.current_thread())
+            interrupt(0.001)
+            logged.wait(5)
+            interrupt(0.1)
+            may_end.wait(5)
+        write(location, name, buffers)
+
+    logger = logging.getLogger("mdstorm_backend.convert.conversion")
+    monkeypatch.setattr(logger, "filters", [lambda _: not logged.set()])
+    with monkeypatch.context() as patch, interrupts() as interrupt:
+        patch.setattr(Location, "write", slow_write)
+        with pytest.raises(KeyboardInterrupt):
+            convert_parquet(source, str(tmp_path / "mds"), **OPTIONS)
+    assert threads[0].is_alive()
+    assert "Interrupt again (Ctrl-C) to stop at once" in caplog.text
+    may_end.set()
+    threads[0].join()
+    assert len(threads) == 1  # no further task began
+    resumed(source, tmp_path / "mds")
 
 
 class FullDisk:
