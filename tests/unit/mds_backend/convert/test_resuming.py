@@ -112,30 +112,27 @@ def test_first_interrupt_waits_for_running_tasks_and_second_does_not(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    logged, may_end, threads = threading.Event(), threading.Event(), []
-    write = Location.write
+    logged, may_end, begun = threading.Event(), threading.Event(), []
 
-    def slow_write(location: Location, name: str, buffers: Any) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            threads.append(threading.current_thread())
+    def slow(batch: Any) -> Any:
+        begun.append(threading.current_thread())
+        if len(begun) == 1:
             interrupt(0.001)
             logged.wait(5)
             interrupt(0.1)
             may_end.wait(5)
-        write(location, name, buffers)
+        return batch
 
     logger = logging.getLogger("mdstorm_backend.convert.conversion")
     monkeypatch.setattr(logger, "filters", [lambda _: not logged.set()])
-    with monkeypatch.context() as patch, interrupts() as interrupt:
-        patch.setattr(Location, "write", slow_write)
-        with pytest.raises(KeyboardInterrupt):
-            convert_parquet(source, str(tmp_path / "mds"), **OPTIONS)
-    assert threads[0].is_alive()
+    with interrupts() as interrupt, pytest.raises(KeyboardInterrupt):
+        convert_parquet(source, str(tmp_path / "mds"), recode=slow, **OPTIONS)
+    assert begun[0].is_alive()
     assert "Interrupt again (Ctrl-C) to stop at once" in caplog.text
     may_end.set()
-    threads[0].join()
-    assert len(threads) == 1  # no further task began
-    resumed(source, tmp_path / "mds")
+    begun[0].join()
+    assert len(begun) == 1
+    assert resumed(source, tmp_path / "mds") == 0
 
 
 class FullDisk:
