@@ -275,7 +275,7 @@ class Worlds:
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(300), pytest.param(range(10_000), marks=pytest.mark.long)], ids=len
+    "seeds", [range(300), pytest.param(range(3_000), marks=pytest.mark.long)], ids=len
 )
 @pytest.mark.parametrize("name", [name for name in order_names() if name != "elastic"])
 def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(name: str, seeds: range) -> None:
