@@ -7,7 +7,7 @@ Spark nor OpenCV is required.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import io
 import math
 import struct
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from mdstorm._array_files import fits_shape, inflate, parse_header
 from mdstorm._schema import NamedSparkType, UnischemaField, class_name
 from mdstorm.errors import ArgumentTypeError, EncodingError, EncodingTypeError, InvalidArgumentError
-from mdstorm_backend.base import check_text, require
+from mdstorm_backend.base import check_one_of, check_text, require
 from mdstorm_backend.format import MAX_IMAGE_BYTES, image_array
 
 __all__ = [
@@ -239,10 +239,16 @@ class CompressedImageCodec(_BinaryCodec):
         write.
     quality : int
         Quality for lossy formats, from 0 to 100.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If Pillow cannot write the format; not checked without Pillow.
     """
 
     def __init__(self, image_codec: str = "png", quality: int = 80) -> None:
         check_text("image_codec", image_codec)
+        _check_format(image_codec.lstrip("."))
         # The dot is included, as in Petastorm's pickled schemas.
         self._image_codec = "." + image_codec.lstrip(".")
         self._quality = quality
@@ -306,6 +312,21 @@ class CompressedImageCodec(_BinaryCodec):
 
     def __str__(self) -> str:
         return f"CompressedImageCodec({self.image_codec!r}, {self._quality})"
+
+
+def _check_format(name: str) -> None:
+    if name != "png" and importlib.util.find_spec("PIL"):
+        image = importlib.import_module("PIL.Image")
+        image.init()
+        known = sorted({*_PILLOW_NAMES, *map(str.lower, image.SAVE)})
+        check_one_of("image_codec", name.lower(), known, shown=repr(name))
+
+
+def stored_image_codec(image_codec: str, quality: int) -> CompressedImageCodec:
+    """Return the codec of stored images, also of formats that this machine cannot write."""
+    codec = CompressedImageCodec(quality=quality)
+    codec._image_codec = "." + image_codec.lstrip(".")
+    return codec
 
 
 def has_length(value: Any) -> bool:

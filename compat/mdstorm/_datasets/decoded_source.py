@@ -450,5 +450,5 @@ def _codec(value: dict[str, Any] | None) -> codecs.DataframeColumnCodec | None:
     if kind == "ScalarCodec":
         return codecs.ScalarCodec(NamedSparkType(value["spark_type"]))
     if kind == "CompressedImageCodec":
-        return codecs.CompressedImageCodec(value["image_codec"], value["quality"])
+        return codecs.stored_image_codec(value["image_codec"], value["quality"])
     return _PLAIN_CODECS[kind]()

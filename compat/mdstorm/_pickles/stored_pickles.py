@@ -76,7 +76,7 @@ def _stored_codec(node: Any) -> codecs.DataframeColumnCodec:
         quality = state.get("_quality", 80)
         if type(quality) is not int:
             raise unpickler.refused("the quality of an image codec is not an integer")
-        return codecs.CompressedImageCodec(unpickler.text_of(state["_image_codec"]), quality)
+        return codecs.stored_image_codec(unpickler.text_of(state["_image_codec"]), quality)
     return codecs.CompressedNdarrayCodec() if "Compressed" in made.name else codecs.NdarrayCodec()
 
 

@@ -20,6 +20,10 @@ from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.write.full_shard import FullShard, ShardFormat
 
 _SHOWN = 80
+_NO_NULLS = (
+    "samples of MDS have no nulls. Write another value, leave out the sample, or pass Arrow data "
+    "to write_batch, which also records nulls"
+)
 
 #: Bytes that every sample adds to the offset table.
 _OFFSET_WORD = 4
@@ -106,8 +110,8 @@ class SampleEncoder:
             except errors.MDStormError:
                 raise
             except Exception as error:
-                kind = errors.EncodingError.class_for(error)
-                raise self._error(i, f"{_shown(value)}: {error}", kind) from error
+                reason = f"{_shown(value)}: {_NO_NULLS if value is None else error}"
+                raise self._error(i, reason, errors.EncodingError.class_for(error)) from error
         return parts
 
     def _error(

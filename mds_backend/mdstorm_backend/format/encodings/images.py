@@ -58,7 +58,10 @@ class _Image(Encoding):
     def encode(self, value: Any) -> bytes:
         """Return the stored bytes of a Pillow image, or raise TypeError."""
         if not isinstance(value, decode_images.image_module().Image):
-            raise TypeError(f"expected a PIL image or its bytes, found {type(value).__name__}")
+            raise TypeError(
+                f"expected a PIL image or its bytes, found {type(value).__name__}: turn "
+                "an array into an image by PIL's Image.fromarray(…)"
+            )
         return self.to_bytes(value)
 
     def decode(self, stored: Any) -> Any:

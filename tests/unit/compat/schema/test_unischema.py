@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.unit.compat.schema.pickles import EVERYTHING
+from tests.unit.compat.schema.pickles import EVERYTHING, protocol_0
 
 from mdstorm._datasets import UNISCHEMA_EXTRA, stored_unischema, unischema_to_json
+from mdstorm._pickles import load_unischema
 from mdstorm._schema import NamedSparkType, class_name, spark_type_json
 from mdstorm.codecs import CompressedImageCodec, NdarrayCodec, ScalarCodec
 from mdstorm.errors import CorruptDatasetError, EncodingError, InvalidArgumentError
@@ -260,6 +261,12 @@ def test_schemas_survive_being_stored_in_an_index(tmp_path: Path) -> None:
     found = stored(tmp_path, unischema_to_json(EVERYTHING))
     assert str(found) == str(EVERYTHING)
     assert list(found.fields.values()) == list(EVERYTHING.fields.values())
+
+
+def test_stored_schema_may_name_image_format_that_pillow_cannot_write(tmp_path: Path) -> None:
+    schema = load_unischema(protocol_0().replace(b"S'.png'", b"S'.exr'"))
+    for found in (schema, stored(tmp_path, unischema_to_json(schema))):
+        assert str(found.fields["im"].codec) == "CompressedImageCodec('exr', 80)"
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,7 @@ def test_values_equal_to_an_integer_are_stored_regardless_of_type(value: Any) ->
     ids=value_id,
 )  # fmt: skip
 def test_non_integers_in_integer_columns_raise_error(value: Any) -> None:
-    message = r"not an integer|invalid literal|not a time|expected (an integer|one number)"
+    message = r"not an integer|invalid literal|not a time|no nulls|expected (an integer|one number)"
     with pytest.raises(errors.EncodingError, match=message):
         encode_one({"v": "int32"}, v=value)
 
@@ -315,7 +315,7 @@ def test_text_and_bytes_in_columns_of_numbers_raise_error(
     "value", [7.0, np.float32(7), Decimal(7), np.datetime64(7, "D"), [7], None]
 )
 def test_int_refuses_values_that_are_not_integers(value: Any) -> None:
-    with pytest.raises(errors.EncodingTypeError, match="expected an integer, found"):
+    with pytest.raises(errors.EncodingTypeError, match=r"expected an integer|have no nulls"):
         encode_one({"v": "int"}, v=value)
 
 
@@ -330,7 +330,7 @@ def test_int_takes_integers_of_python_and_numpy(value: Any) -> None:
     [
         ("uint8", np.int64(300), errors.EncodingRangeError, (OverflowError,), "300.*from 0 to 255"),
         ("int32", 3.9, errors.EncodingError, (), "3.9: the value is not an integer"),
-        ("int32", None, errors.EncodingTypeError, (TypeError,), "None: expected an integer"),
+        ("int32", None, errors.EncodingTypeError, (TypeError,), "None: samples of MDS have"),
         ("str", 5, errors.EncodingTypeError, (TypeError, AttributeError), "5: expected a str"),
         ("str", "\ud800", errors.EncodingError, (), "surrogates"),
         (
