@@ -295,7 +295,7 @@ def _read(path: str) -> dict[str, Any]:
         for run in value["runs"]:
             _ = [Loader.from_json(each) for each in run["loaders"]], run["ended"]
         _ = value["rank"], value["ranks"], value["program"], value["libraries"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IsADirectoryError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
         raise InvalidArgumentError(

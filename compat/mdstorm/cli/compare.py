@@ -19,6 +19,7 @@ __all__ = ["compare"]
 _RECORDER = Path(_compare.__file__).with_name("recorder.py")
 _COULD_NOT_COMPARE = 2
 _PROGRAM = "mdstorm.cli.compare.program"
+_IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
 
 
 class _WithProgram(click.Command):
@@ -132,12 +133,24 @@ def _path_of_run(recording: str) -> str:
     return f"{recording.removesuffix('.json')}.mdstorm.json"
 
 
-def _check_ended(recording: _compare.Recording) -> None:
+def _check_ended(recording: _compare.Recording, script: str = "") -> None:
     if recording.ended is not None:
+        remedy = "Does it need arguments? Let it run to the end, and record it again"
+        if "." in (module := _module_of(script)) and recording.ended in _IMPORT_ERRORS:
+            remedy = (
+                "If it imports its own package, record it, and pass it here, as a module: "
+                f"-m {module}"
+            )
         raise InvalidArgumentError(
             f"{recording.path}: the program ended with {recording.ended}, so the recording is "
-            "incomplete. Does it need arguments? Let it run to the end, and record it again"
+            f"incomplete. {remedy}"
         )
+
+
+def _module_of(script: str) -> str:
+    """Return the module's name of a script below the working directory, or an empty string."""
+    path = os.path.relpath(script) if script.endswith(".py") else os.pardir
+    return "" if path.startswith(os.pardir) else path.removesuffix(".py").replace(os.sep, ".")
 
 
 def _run(
@@ -146,8 +159,10 @@ def _run(
     """Run a program on mdstorm and return its recording."""
     target = program[1] if program[0] == "-m" and len(program) > 1 else program[0]
     if os.path.basename(target) != old.program:
+        module = f", as -- -m {old.program}" if _module_of(target) == old.program else ""
         raise InvalidArgumentError(
             f"{old.path} is a recording of {old.program}, not of {target}: pass the same program"
+            f"{module}"
         )
     if old.ranks > 1:
         raise InvalidArgumentError(
@@ -168,7 +183,7 @@ def _run(
     if _written(path) == before:
         raise InvalidArgumentError(f"{target} ended with exit code {code}, and wrote no recording")
     new = _compare.read_recording(path)
-    _check_ended(new)
+    _check_ended(new, target)
     return new
 
 

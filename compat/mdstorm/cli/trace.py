@@ -218,11 +218,13 @@ def _state_of(checkpoint: Path, key: str | None) -> Mapping[str, Any]:
 
 def _read(checkpoint: Path) -> Any:
     """Read a checkpoint, without executing code in it."""
-    content = checkpoint.read_bytes()
     try:
+        content = checkpoint.read_bytes()
         if content.removeprefix(b"\xef\xbb\xbf")[:1] == b"{":
             return json.loads(content.decode("utf-8-sig"))
         return require("torch").load(checkpoint, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise
     except (ValueError, RuntimeError, EOFError, LookupError, OSError, UnpicklingError) as error:
         raise InvalidArgumentError(
             f"{checkpoint} cannot be read as JSON or by torch.load(weights_only=True), which loads "

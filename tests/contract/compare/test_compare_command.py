@@ -184,21 +184,35 @@ def test_killed_program_keeps_its_earlier_recording(tmp_path: Path) -> None:
     assert earlier.read_text() == before
 
 
-def test_program_without_required_arguments_prints_hint_and_exits_with_2(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(
-        "from argparse import ArgumentParser\n"
-        "parser = ArgumentParser()\n"
-        "parser.add_argument('--data', required=True)\n"
-        "parser.parse_args()\n"
-    )
+NEEDS_ARGUMENT = """
+from argparse import ArgumentParser
+parser = ArgumentParser()
+parser.add_argument("--data", required=True)
+parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "own", "ended", "remedy"),
+    [
+        (NEEDS_ARGUMENT, "are required: --data", "exit code 2", "Does it need arguments?"),
+        ("import ads", "No module named 'ads'", "ModuleNotFoundError", "as a module: -m ads.train"),
+    ],
+)
+def test_program_that_ends_early_prints_remedy_and_exits_with_2(
+    source: str, own: str, ended: str, remedy: str, tmp_path: Path
+) -> None:
+    (tmp_path / "ads").mkdir()
+    (tmp_path / "ads" / "train.py").write_text(source)
     write(tmp_path / "train.recording.json", recording(loader_at(0)))
-    code, out, err = compare("train.recording.json", "--", "train.py", cwd=tmp_path)
+    code, out, err = compare("train.recording.json", "--", "ads/train.py", cwd=tmp_path)
     assert (code, out) == (2, "")
-    assert "the following arguments are required: --data" in err, "the program's own message"
-    assert err.splitlines()[-1] == (
-        "error: train.recording.mdstorm.json: the program ended with exit code 2, so the recording "
-        "is incomplete. Does it need arguments? Let it run to the end, and record it again"
+    assert own in err, "the program's own message"
+    start = (
+        f"error: train.recording.mdstorm.json: the program ended with {ended}, so the recording "
     )
+    assert err.splitlines()[-1].startswith(f"{start}is incomplete. ")
+    assert remedy in err
 
 
 @pytest.mark.parametrize(
@@ -235,13 +249,18 @@ def test_missing_recording_exits_with_2(tmp_path: Path) -> None:
     code, output = run(tmp_path / "none.json", tmp_path / "none.json")
     assert code == 2
     assert "there is no recording" in output
+    code, output = run(tmp_path, tmp_path)
+    assert code == 2
+    assert "is not a complete recording (IsADirectoryError" in output
 
 
 def test_recording_of_different_program_exits_with_2(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", recording(loader_at(0)))
     code, output = run(path, "--", "other.py")
     assert code == 2
-    assert "is a recording of train.py, not of other.py" in output
+    assert "is a recording of train.py, not of other.py: pass the same program\n" in output
+    path = write(tmp_path / "b.json", recording(loader_at(0), program="ads.train"))
+    assert "pass the same program, as -- -m ads.train" in run(path, "--", "ads/train.py")[1]
 
 
 def test_recordings_with_different_world_sizes_exit_with_2(tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ MISTAKES = [
     ("run", 2, "Missing argument 'TARGET'"),
     ("run /nope.py", 2, "there is no such file"),
     ("run CSV", 2, "is a directory without __main__.py: pass the program"),
+    ("trace CSV --dataset M --batch 0", 2, "torch.load(weights_only=True), which loads no pickled"),
+    ("trace /nope --dataset M --batch 0", 3, "No such file or directory: '/nope'"),
     ("migrate /nope", 2, "/nope does not exist"),
     ("migrate --explain PM999", 2, "there is no rule PM999; see --list-rules"),
     ("migrate --select PM9 CSV", 2, "no rule is called PM9; see --list-rules"),
