@@ -178,6 +178,8 @@ def _next(report: Report, verbose: bool) -> str:
         return "the other files are done"
     if totals.note:
         return f"no edits are left; check the notes{'' if verbose else ', which -v lists'}"
+    if any(one.subject == "streaming" for one in report.conditions):
+        return "no Petastorm is left; next: `mdstorm migrate --from streaming`"
     return "nothing is left to do in these files"
 
 

@@ -151,6 +151,8 @@ def test_summary_suggests_next_step(tmp_path: Path) -> None:
     assert run(tmp_path).stderr.endswith("next: review `mdstorm migrate --unsafe`\n")
     write_modules(tmp_path, a=AFTER)
     assert run(tmp_path).stderr.endswith("nothing is left to do in these files\n")
+    write_modules(tmp_path, a="from streaming import StreamingDataset\n")
+    assert run(tmp_path).stderr.endswith("next: `mdstorm migrate --from streaming`\n")
 
 
 def test_rules_are_listed_and_explained() -> None:
