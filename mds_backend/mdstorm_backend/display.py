@@ -30,6 +30,7 @@ __all__ = [
     "human_bytes",
     "progress",
     "shown_url",
+    "shown_urls",
 ]
 
 _logger = logging.getLogger(__name__)
@@ -141,6 +142,11 @@ def shown_url(url: str) -> str:
     """Return a URL with possible secrets hidden: passwords and query values."""
     shown = redact(_PASSWORD.sub(_HIDDEN, url))
     return _QUERY_VALUE.sub(_HIDDEN, shown) if "://" in shown else shown
+
+
+def shown_urls(urls: Sequence[str]) -> str:
+    """Return the first of one or more URLs, with the number of the others."""
+    return f"{urls[0]} (and {counted(len(urls) - 1, 'other')})" if len(urls) > 1 else urls[0]
 
 
 #: A function to call with the progress; False to show none; None or True for the default.

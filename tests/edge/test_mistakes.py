@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.kit.mistakes import Row, mistakes_test
@@ -81,6 +82,12 @@ def lazy(mds: str, **arguments: Any) -> StreamingDataset:
     return StreamingDataset(local=mds.removeprefix("file://"), order=ExactOrder(), **arguments)
 
 
+def files_of_parquet(parquet: str, **arguments: Any) -> Any:
+    """Return a batch of two files."""
+    files = SparkDatasetConverter(parquet, [f"{parquet}/0.parquet"] * 2, 16)
+    return next(iter(files.make_torch_dataloader(**arguments)))
+
+
 def wide(rows: Any) -> Any:
     return rows.assign(y=[np.zeros(2, np.float32)] * len(rows))
 
@@ -131,6 +138,13 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, filters=[("no", "=", 1)]), ValueError, "among ['id', 'x', 's']"),
     (lambda p, m: torch_batch(m, filters="id > 3"), ValueError, "(column, operator, value)"),
     (lambda p, m: torch_batch(m, filters=[("id", "=", "a")]), ValueError, "the column's type"),
+    (
+        lambda p, m: torch_batch(m, where=pc.field("idd") > 3),
+        ValueError,
+        "(idd): did you mean id? C",
+    ),
+    (lambda p, m: torch_batch(m, where=pc.field("id") == "a"), ValueError, "'equal' has no kernel"),
+    (lambda p, m: files_of_parquet(p, rows=[99]), ValueError, "0.parquet (and 1 other) are numbe"),
     (lambda p, m: in_pseudorandom_split([0.5, 0.5], 2, "id"), ValueError, "2 for 2 fractions"),
     # creating the loader
     (lambda p, m: loader(m, batch_size=None), ValueError, "never ends with num_epochs=None"),

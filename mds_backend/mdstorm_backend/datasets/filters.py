@@ -231,6 +231,10 @@ class Term:
         return pa.array([value]).cast(type_)[0].as_py()  # a table's typed partition column
 
 
+#: Arrow's error for an unknown column, which continues with the schema.
+_UNKNOWN_FIELD = re.compile(r"(No match for FieldRef\.Name\((.+?)\)) in ")
+
+
 @dataclass(frozen=True)
 class Expression:
     """A `pyarrow.compute.Expression` over the columns of a dataset.
@@ -258,9 +262,13 @@ class Expression:
         try:
             _ = schema.arrow_schema.empty_table().filter(expression)
         except (pa.ArrowException, TypeError, ValueError, KeyError, OverflowError) as error:
+            shown, reason = (" ".join(str(one).split()) for one in (expression, error))
+            unknown = _UNKNOWN_FIELD.match(reason)
+            remedy = f". Use values of the types of its columns {list(schema.names)}"
+            if unknown is not None:
+                reason, remedy = unknown[1], choose_among(unknown[2], schema.names)
             raise InvalidArgumentError(
-                f"{name}={expression} cannot be evaluated over the columns {list(schema.names)} of "
-                f"{url} ({error})"
+                f"{name}={shown} cannot be evaluated over {url}: {reason}{remedy}"
             ) from error
         # A name may also occur as a value; reading its column does no harm.
         words = r"(?<!\w){}(?!\w)"

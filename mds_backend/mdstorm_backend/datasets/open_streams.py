@@ -21,7 +21,7 @@ from mdstorm_backend.datasets import (
 )
 from mdstorm_backend.datasets.stream import Stream, World
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults, bringing, join, size_at
-from mdstorm_backend.display import Description
+from mdstorm_backend.display import Description, shown_urls
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.format.encodings.registry import general_encoding, parse_encoding
@@ -101,10 +101,8 @@ def check_columns(parts: Sequence[Dataset], columns: Sequence[str] | None) -> li
     """
     there = list(dict.fromkeys(name for part in parts for name in part.schema.names))
     if there and (unknown := [name for name in columns or () if name not in there]):
-        places = ", ".join(part.url for part in parts)
-        raise ArgumentTypeError(
-            f"{places} has no columns {unknown}{choose_among(unknown[0], there)}"
-        )
+        url = shown_urls([part.url for part in parts])
+        raise ArgumentTypeError(f"{url} has no columns {unknown}{choose_among(unknown[0], there)}")
     return there
 
 
@@ -164,7 +162,7 @@ class JoinedDataset(WholeDataset):
         #: The datasets. If a column has the same type in all of them, all get the same description
         #: of it: for example, that it has nulls, even if it has none in one of them.
         self.parts = tuple(part.with_columns(common) for part in parts)
-        self.url = ", ".join(part.url for part in parts)
+        self.url = shown_urls([part.url for part in parts])
         self.shard_sizes = tuple(size for part in parts for size in part.shard_sizes)
         self.shard_bytes = tuple(size for part in parts for size in part.shard_bytes)
         prints = " ".join(part.fingerprint for part in parts)

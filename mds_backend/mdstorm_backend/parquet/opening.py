@@ -24,6 +24,7 @@ from mdstorm_backend.base import map_files
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.catalogs import CatalogTable, find_table, table_name
 from mdstorm_backend.datasets import fingerprint_of
+from mdstorm_backend.display import shown_urls
 from mdstorm_backend.parquet import columns, footers
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.storage import Location, modification_of
@@ -99,9 +100,7 @@ def open_parquet(
     if named is not None:
         return _open_named(named, as_of, cache, keep_row_groups=keep_row_groups)
     locations = _locate(urls, storage_options, filesystem)
-    url = ", ".join(location.url for location in locations[:3])
-    if len(locations) > 3:
-        url += f" and {len(locations) - 3} others"
+    url = shown_urls([location.url for location in locations])
     table = layouts.open_table(locations[0], as_of) if len(locations) == 1 else None
     if table is not None:
         return _open_table(url, table, cache, keep_row_groups=keep_row_groups)
