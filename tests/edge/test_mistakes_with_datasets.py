@@ -111,6 +111,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: batch(m, format="polars"), ValueError, "use one of ['numpy', 'arrow', 'pandas']"),
     (lambda p, m: batch(m, order="exact"), TypeError, "must be an Order, found 'exact'"),
     (lambda p, m: engine.register_encoding("x", int), ValueError, "encode(value) -> bytes"),
+    (lambda p, m: engine.StreamingDataset(m), TypeError, "streams=…, remote=…, local=…"),
     (lambda p, m: engine.StreamingDataset(), ValueError, "either `streams` or `remote`/`local`"),
     (lambda p, m: engine.StreamingDataset(local="/nope"), OSError, "No `remote` provided"),
     (lambda p, m: engine.StreamingDataset(streams=m), TypeError, "a list of mdstorm_backend.Strea"),

@@ -61,15 +61,24 @@ def keywords_of(function: Callable[..., Any]) -> frozenset[str]:
 def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Decorate a function so that its error for an unknown keyword suggests a similar keyword.
 
-    The error is an ArgumentTypeError, a TypeError like Python's own.
+    Its error for an argument that is not passed by name lists the first keywords. The errors are
+    ArgumentTypeErrors, TypeErrors like Python's own.
     """
     known = keywords_of(function)
     called = function.__qualname__.removesuffix(".__init__")
+    kinds = {name: one.kind for name, one in signature(function).parameters.items()}
+    named = [name for name, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
+    most = len(kinds) - len(named)
 
     @wraps(function)
     def checked(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
         for name in keywords.keys() - known:
             raise unknown_keyword(called, name, known)
+        if named and len(arguments) > most:
+            first = ", ".join(f"{name}=…" for name in named[:3])
+            raise ArgumentTypeError(
+                f"{called}() takes {arguments[most]!r} only by name, such as {first}"
+            )
         return function(*arguments, **keywords)
 
     return checked
@@ -168,14 +177,14 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, (int, Integral)) and not isinstance(value, bool)
 
 
-def make_integers_plain(fields: object) -> None:
-    """Replace NumPy integers in a dataclass's fields by Python's, even if the class is frozen.
+def make_scalars_plain(fields: object) -> None:
+    """Replace NumPy scalars in a dataclass's fields by Python's, even if the class is frozen.
 
-    NumPy's overflow, and states are JSON, which cannot hold them.
+    NumPy's integers overflow, and states are JSON, which cannot hold NumPy's types.
     """
     for name, value in vars(fields).items():
-        if isinstance(value, Integral) and not isinstance(value, int):
-            object.__setattr__(fields, name, int(value))
+        if getattr(value, "ndim", None) == 0:
+            object.__setattr__(fields, name, value.item())
 
 
 def overrides(thing: object, base: type, *names: str) -> bool:

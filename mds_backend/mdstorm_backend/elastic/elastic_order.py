@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.checks import check_flag, check_one_of, suggests_fields, warn_user
+from mdstorm_backend.base.checks import (
+    check_flag,
+    check_one_of,
+    make_scalars_plain,
+    suggests_fields,
+    warn_user,
+)
 from mdstorm_backend.elastic import sampling
 from mdstorm_backend.elastic.elastic_plan import ElasticPlan
 from mdstorm_backend.elastic.epoch_cache import EpochCache
@@ -150,6 +156,7 @@ class ElasticOrder(Order):
 
     def __post_init__(self) -> None:
         check_flag("shuffle", self.shuffle)
+        make_scalars_plain(self)
         for name, least in (
             ("batch_size", 1),
             ("shuffle_seed", 0),

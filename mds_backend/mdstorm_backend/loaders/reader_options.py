@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.checks import make_integers_plain
+from mdstorm_backend.base.checks import make_scalars_plain
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.consumer import Usage
@@ -152,7 +152,7 @@ class ReaderOptions:
     splits: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        make_integers_plain(self)
+        make_scalars_plain(self)
         columns = None if self.columns is None else tuple(self.columns)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "null_masks", tuple(self.null_masks or ()))

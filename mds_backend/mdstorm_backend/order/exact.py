@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.checks import check_integer, make_integers_plain, suggests_fields
+from mdstorm_backend.base.checks import check_integer, make_scalars_plain, suggests_fields
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.chunk import Chunk, Numbers, Permutation, RowsOnDemand, ShardWindow
 from mdstorm_backend.order.exact_plan import ExactPlan
@@ -81,7 +81,7 @@ class ExactOrder(Order):
 
     def __post_init__(self) -> None:
         check_integer("seed", self.seed, lowest=0)
-        make_integers_plain(self)
+        make_scalars_plain(self)
         World(self.rank, self.world_size)  # raises an error if the rank or size is invalid
 
     name = "exact"

@@ -209,15 +209,17 @@ def test_loader_with_in_order_false_raises_error(numbers: Dataset) -> None:
         StreamingDataLoader(source, in_order=False)
 
 
-def test_numpy_integers_in_a_state_are_accepted(numbers: Dataset) -> None:
+def test_numpy_scalars_in_a_state_are_accepted(numbers: Dataset) -> None:
     shuffle = {"seed": np.int64(5), "window": np.int32(9), "rank": np.int64(0)}
+    shuffle["shuffle_rows"] = np.bool_(True)
     options = {"batch_size": np.int64(4), "num_epochs": np.int64(2)}
     loader = torch_loader(numbers, shuffle={**shuffle, "world_size": np.int64(1)}, **options)
     found = list(chain.from_iterable(column(loader)))
     assert sorted(found) == sorted([*range(ROWS)] * 2)
     state = loader.state_dict()
     assert json.loads(json.dumps(state)) == state
-    seeded = StreamingDataset(local=numbers.url, shuffle=True, shuffle_seed=np.int64(5))
+    flag: Any = np.bool_(True)
+    seeded = StreamingDataset(local=numbers.url, shuffle=flag, shuffle_seed=np.int64(5))
     json.dumps(StreamingDataLoader(seeded).state_dict())
 
 
