@@ -19,6 +19,7 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     pq.write_table(table, folder / "parquet" / "0.parquet")
     pq.write_table(table.select(["id"]), folder / "others" / "0.parquet")
     (folder / "folder" / "index.json").mkdir(parents=True)
+    (folder / "loop").symlink_to("loop")
     (folder / "csv" / "a.csv").write_text("id,x\n1,2\n", "utf-8")
     mdstorm.convert(folder / "parquet", folder / "mds", progress=False)
     return (folder / "parquet").as_uri(), (folder / "mds").as_uri()

@@ -80,6 +80,8 @@ MISTAKES: list[Row] = [
     ),
     (lambda p, m: reader("foo://x/y"), ValueError, "another scheme"),
     (lambda p, m: reader("file:///nope"), OSError, "there is neither a Parquet file nor"),
+    (lambda p, m: reader(beside(p, "loop")), OSError, "correct the path or the links in it"),
+    (lambda p, m: reader(f"{p}/{'a' * 300}"), OSError, "name too long"),
     (lambda p, m: reader(p, cache_type="disk"), ValueError, "'local-disk'"),
     (lambda p, m: reader(["data/a.parquet"]), ValueError, "(data/a.parquet) is no"),
     (lambda p, m: reader([p, "s3://b/x"]), ValueError, "same scheme and netloc"),

@@ -199,8 +199,8 @@ class DirectFiles:
         hash_name = self.options.validate_hash if is_new else None
         try:
             content = self.location.read(file.basename)
-            download.check_content(file, content, hash_name, url)
             self._check_not_rewritten(file)
+            download.check_content(file, content, hash_name, url)
         except download.ABSENT as error:
             raise download.missing(url, error) from error
         self._checked.add(file.basename)

@@ -97,10 +97,13 @@ ABSENT = (FileNotFoundError, IsADirectoryError)
 
 def missing(url: str, error: OSError) -> errors.DatasetNotFoundError:
     """Return the error for a file that is missing, or is a directory."""
-    found = f"shard {url} is gone, but the index lists it"
+    found = (
+        f"shard {url} is gone, but the index lists it: it was removed, or the dataset was replaced "
+        "after it was opened. Open the dataset again, or restore the shard"
+    )
     if isinstance(error, IsADirectoryError):
-        found = f"shard {url} is a directory, not a file"
-    return errors.DatasetNotFoundError(f"{found}. Restore it, or write the dataset again", url=url)
+        found = f"shard {url} is a directory, not a file. Restore it, or write the dataset again"
+    return errors.DatasetNotFoundError(found, url=url)
 
 
 def _copy(

@@ -330,8 +330,8 @@ def _file_opener(dataset: ParquetDataset) -> Callable[[str], pq.ParquetFile]:
             if (version := files[name].table_version) is not None:
                 raise footers.missing_file(url, version) from error
             raise DatasetNotFoundError(
-                f"{url} is gone, but existed when the dataset was opened. Restore it, or open "
-                "the dataset again",
+                f"{url} is gone, but existed when the dataset was opened: it was removed, or the "
+                "dataset was replaced. Open the dataset again, or restore the file",
                 url=url,
             ) from error
         except CorruptDatasetError as error:

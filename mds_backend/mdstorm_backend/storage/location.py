@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mdstorm_backend.base.checks import check_mapping
-from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
+from mdstorm_backend.errors import ArgumentTypeError, CredentialsError, StorageError
 from mdstorm_backend.storage import filesystems, local_files, renewing, s3_objects, urls
 from mdstorm_backend.storage.credentials import CredentialProvider
 from mdstorm_backend.storage.lending import lendable
@@ -27,6 +28,8 @@ from mdstorm_backend.storage.stores.store import store_of
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
 
 
+#: Errors for paths that cannot lead to a file: loops of links, and names that are too long.
+_NO_PATHS = (errno.ELOOP, errno.ENAMETOOLONG)
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -34,11 +37,22 @@ _T = TypeVar("_T")
 def _repeated_after_expiry(
     method: Callable[Concatenate[Location, _P], _T],
 ) -> Callable[Concatenate[Location, _P], _T]:
-    """If the storage refuses credentials as expired, repeat the request once with new ones."""
+    """If the storage refuses credentials as expired, repeat the request once with new ones.
+
+    A path that cannot lead to a file raises a StorageError.
+    """
 
     @wraps(method)
     def repeated(self: Location, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        return self.repeat_after_expiry(lambda: method(self, *args, **kwargs))
+        try:
+            return self.repeat_after_expiry(lambda: method(self, *args, **kwargs))
+        except OSError as error:
+            if error.errno not in _NO_PATHS:
+                raise
+            raise StorageError(
+                f"{self.url} cannot be read ({error}): correct the path or the links in it",
+                url=self.url,
+            ) from error
 
     return repeated
 
@@ -48,7 +62,8 @@ class Location:
     """A directory on the local disk or in an object store.
 
     Errors of object stores are raised as `CredentialsError`, `StorageError` or `FileNotFoundError`;
-    errors of the local file system are raised unchanged.
+    errors of the local file system are raised unchanged, except for paths that cannot lead to a
+    file.
 
     Attributes
     ----------

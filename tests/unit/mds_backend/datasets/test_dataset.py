@@ -176,6 +176,15 @@ def test_replaced_dataset_raises_error_instead_of_mixing_rows(
     with pytest.raises(CorruptDatasetError, match="Open the dataset again"):
         dataset[499]
     assert open_dataset(str(tmp_path))[499]["n"] == 1499
+    dataset = open_dataset(str(tmp_path))
+    write_ints(tmp_path, range(500), **{**options, "size_limit": 900})
+    with pytest.raises(CorruptDatasetError, match="was rewritten after the dataset was opened"):
+        dataset[0]
+    dataset = open_dataset(str(tmp_path))
+    assert dataset[0]["n"] == 0
+    write_ints(tmp_path, range(10), **options)
+    with pytest.raises(DatasetNotFoundError, match="was replaced after it was opened"):
+        dataset[499]
 
 
 def test_reading_an_empty_dataset_warns_and_returns_its_columns(tmp_path: Path) -> None:
