@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import require
 from mdstorm_backend.datasets import ChosenRows
 from mdstorm_backend.loaders import Trace, trace_of_state
+from mdstorm_backend.storage import Location
 
 __all__ = ["trace"]
 #: Column for the numbers of the rows.
@@ -265,17 +267,23 @@ def _numbers_in(path: Path) -> Any:
 
 
 def _write(table: pa.Table, path: str, format_: str) -> None:
+    content = pa.BufferOutputStream()
     if format_ == "parquet":
         from pyarrow import parquet
 
-        parquet.write_table(table, path)
+        parquet.write_table(table, content)
     else:
         from pyarrow import csv
 
         try:
-            csv.write_csv(table, path)
+            csv.write_csv(table, content)
         except pa.ArrowInvalid as error:
             raise InvalidArgumentError(
                 f"{path} cannot hold all columns ({error}): pass --columns or --format parquet"
             ) from error
+    folder, name = os.path.split(path)
+    if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/stdout
+        Path(path).write_bytes(content.getvalue())
+    else:
+        Location.of(folder or ".").write(name, [content.getvalue()])
     click.echo(f"{path}: {table.num_rows} rows")

@@ -1,6 +1,7 @@
 """``mdstorm trace``."""
 
 import json
+import resource
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,17 @@ def test_rows_are_written_to_files(
     assert run(*options, "--format", "csv", "-o", "rows.csv").exit_code == 0
     assert pyarrow.csv.read_csv("rows.csv")["__row__"].to_pylist() == rest[2]
     assert str(rest[2][0]) in run(*options, "--columns", "number").stdout
+    before = sorted(tmp_path.iterdir())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, hard))  # as with a full disk
+    try:
+        for format_ in ("parquet", "csv"):
+            assert run(*options, "--format", format_, "-o", "cut").exit_code == 3
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert sorted(tmp_path.iterdir()) == before
+    assert run(*options, "--format", "csv", "-o", "/dev/null").exit_code == 0
+    assert Path("/dev/null").is_char_device()
 
 
 def test_state_of_a_reader_has_row_groups_as_batches(dataset: Path, tmp_path: Path) -> None:
