@@ -80,6 +80,7 @@ def check_setup(
     run("libraries", partial(_requirements.check_libraries, needs_spark=needs_spark))
     if not is_job:
         run("java", partial(_requirements.check_java, session))
+        run("spark", partial(_requirements.check_spark_home, session))
         run("workers", partial(_requirements.check_workers, session))
     run("launcher", _requirements.check_launcher)
     run("cache", _requirements.check_cache)

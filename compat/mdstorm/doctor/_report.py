@@ -19,7 +19,7 @@ class Finding:
         Name of the check, such as ``java``.
     status : {"ok", "note", "problem"}
         A problem breaks programs that use what was checked. A note reports something missing that
-        not every program needs.
+        not every program needs, or a library that is newer than mdstorm supports.
     found : str
         What was found, and where.
     remedy : str

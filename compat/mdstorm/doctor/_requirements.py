@@ -109,9 +109,10 @@ def _required(extra: str = "") -> set[Requirement]:
 
 
 def _unmet(of: str, wanted: Iterable[Requirement], must_be_there: bool) -> Iterator[Finding]:
-    """Yield a problem for each requirement that the installed version does not meet.
+    """Yield a finding for each requirement that the installed version does not meet.
 
-    A library that is not installed is a problem only with `must_be_there`.
+    A library that is not installed is a problem only with `must_be_there`. One that is newer than
+    the requirement allows is a note, since it may work.
     """
     for one in sorted(wanted, key=str):
         version, needed = installed(one.name), f"{one.name}{one.specifier}"
@@ -121,7 +122,10 @@ def _unmet(of: str, wanted: Iterable[Requirement], must_be_there: bool) -> Itera
             yield Finding("libraries", "problem", found, remedy)
         elif version and not one.specifier.contains(version, prereleases=True):
             found = f"{one.name} {version} is installed, and {of} needs {needed}"
-            yield Finding("libraries", "problem", found, f'pip install "{needed}"')
+            bounds = [bound for bound in one.specifier if not bound.operator.startswith("<")]
+            is_newer = all(bound.contains(version, prereleases=True) for bound in bounds)
+            remedy = f'pip install "{needed}"'
+            yield Finding("libraries", "note" if is_newer else "problem", found, remedy)
 
 
 def check_java(session: SparkSession | None) -> Finding:
@@ -153,6 +157,24 @@ def check_java(session: SparkSession | None) -> Finding:
     if version < oldest:
         return Finding("java", "problem", f"{found}, which needs {oldest}", _INSTALL_JAVA)
     return Finding("java", "ok", found)
+
+
+def check_spark_home(session: SparkSession | None) -> Iterator[Finding]:
+    """Check the Spark that SPARK_HOME names, which pyspark starts instead of its own."""
+    home, pyspark = os.environ.get("SPARK_HOME"), installed("pyspark")
+    is_started = session is None and not any(map(os.environ.get, _STARTED_ELSEWHERE))
+    if not home or pyspark is None or not is_started:
+        return
+    core = next(Path(home, "jars").glob("spark-core_*.jar"), None)
+    version = core and re.match(r"spark-core_[\d.]+-(\d+\.\d+)", core.name)
+    if shutil.which(str(Path(home, "bin", "spark-submit"))) is None:
+        found = f"SPARK_HOME={home} has no bin/spark-submit, which pyspark starts"
+    elif version and version[1] != f"{pyspark.major}.{pyspark.minor}":
+        found = f"SPARK_HOME={home} is Spark {version[1]}, and pyspark is {pyspark}"
+    else:
+        return
+    remedy = f"unset SPARK_HOME, or set it to the directory of Spark {pyspark.base_version}"
+    yield Finding("spark", "problem", found, remedy)
 
 
 def check_workers(session: SparkSession | None) -> Iterator[Finding]:

@@ -59,6 +59,14 @@ def linked_cache(setup: Setup) -> None:
     (setup.root / f"mdstorm-cache-{os.getuid()}").symlink_to(setup.directory)
 
 
+def other_spark(setup: Setup) -> None:
+    for name in ("bin/spark-submit", "jars/spark-core_2.12-3.4.1.jar"):
+        file = setup.root / "spark" / name
+        file.parent.mkdir(parents=True)
+        file.touch(0o755)
+    setup.set(SPARK_HOME=setup.root / "spark")
+
+
 QUICK = "--no-round-trip"
 SHARED = ("--cache-dir", "file:///tmp", QUICK)
 
@@ -85,11 +93,16 @@ BROKEN = [
             'pip install "xxhash>=',
         ),
         Broken(file_in_the_way, "cache", "Not a directory", "MDSTORM_CACHE_DIR"),
+        Broken(
+            lambda setup: setup.set(SPARK_HOME=setup.root),
+            *("spark", "has no bin/spark-submit", "unset SPARK_HOME"),
+        ),
     ],
     [
         Broken(
             worker("echo hello"), "workers", "does not run as a Python", "export PYSPARK_PYTHON="
         ),
+        Broken(other_spark, "spark", "is Spark 3.4, and pyspark is", "unset SPARK_HOME"),
         Broken(lambda s: s.set(RANK=1), "launcher", "WORLD_SIZE is not set", "with torchrun"),
         Broken(
             lambda setup: None,
@@ -190,11 +203,14 @@ def problems(found: list[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def test_working_setup_has_no_problems(setup: Setup) -> None:
+    setup.add("pandas", "3.1.1")
     found = setup.doctor("--cache-dir", f"file://{setup.root}/a/b", QUICK)
     assert problems(found) == []
     assert {"python", "java", "workers", "cache", "cache-dir"} <= {
         one["check"] for one in found if one["status"] == "ok"
     }
+    (newer,) = (one["found"] for one in found if one["status"] == "note")
+    assert "pandas 3.1.1 is installed, and mdstorm[spark] needs pandas<3" in newer
     assert not (setup.root / "a").exists()
     assert not (setup.root / "shards").exists()
 
