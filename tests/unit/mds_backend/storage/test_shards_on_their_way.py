@@ -193,7 +193,9 @@ def test_shard_replaced_while_being_read_raises_error(
     release = held(s3)
     found = batches(tmp_path)
     assert next(found) == ROWS[:4]
-    location.write(SHARD, [bytes(location.read(SHARD))[:-1] + b"x"])
+    content = bytearray(location.read(SHARD))
+    content[-1] ^= 1
+    location.write(SHARD, [content])
     release.set()
     with pytest.raises(StorageError, match=rf"^{URL}/{SHARD} was replaced .* the dataset again"):
         list(found)
