@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,10 @@ def converted(method: str, rows: Rows, share: Share, data: Data) -> Any:
     return getattr(converter, method)(rows.batch_size, **options, **window)
 
 
+def itself(loader: Any) -> Any:
+    return loader
+
+
 def take_of_tf(dataset: Any, batches: int | None) -> Iterator[Any]:
     return iter(dataset if batches is None else dataset.take(batches))
 
@@ -110,6 +115,8 @@ class Kind:
         Ways to make another loader over the same dataset; none if it has its own position.
     copies : tuple of callable
         Ways to copy a loader, with its own position.
+    sets_position : tuple of callable
+        Return what loads states and sets epochs, from a loader.
     take : callable
         Begins an iteration that takes some batches (None: all).
     keeps : bool
@@ -128,6 +135,7 @@ class Kind:
     rows: Rows
     others: tuple[Callable[[Any], Any], ...] = ()
     copies: tuple[Callable[[Any], Any], ...] = ()
+    sets_position: tuple[Callable[[Any], Any], ...] = (itself,)
     take: Callable[[Any, int | None], Iterator[Any]] = lambda loader, batches: iter(loader)
     keeps: bool = True
     is_tf: bool = False
@@ -140,20 +148,25 @@ class Kind:
 
 SHARED = (another, copy.copy)
 BOTH = (copy.deepcopy, pickled)
+EITHER = (itself, attrgetter("dataset"))
 IN_SHARDS = Rows(UNEVEN, exact, shuffles_rows=False)
 KINDS = {
-    "exact": Kind(torch_loader, Rows(UNEVEN, exact), SHARED, BOTH),
-    "windows": Kind(torch_loader, Rows(UNEVEN, exact, 7, window=20, drops_last=True), SHARED, BOTH),
+    "exact": Kind(torch_loader, Rows(UNEVEN, exact), SHARED, BOTH, EITHER),
+    "windows": Kind(
+        torch_loader, Rows(UNEVEN, exact, 7, window=20, drops_last=True), SHARED, BOTH, EITHER
+    ),
     "counting itself": Kind(
         partial(torch_loader, loader=CountingItself),
         Rows(EVEN, elastic, 2),
         SHARED,
         BOTH,
+        EITHER,
         examples=10,
     ),
     "own states": Kind(
         partial(torch_loader, dataset=OwnStates),
         Rows(UNEVEN, exact),
+        sets_position=EITHER,
         keeps=False,
         traces=False,
         examples=10,
@@ -161,6 +174,7 @@ KINDS = {
     "own iteration": Kind(
         partial(torch_loader, dataset=Own),
         Rows(EVEN, exact),
+        sets_position=EITHER,
         keeps=False,
         has_length=False,
         traces=False,
@@ -171,12 +185,16 @@ KINDS = {
         partial(torch_loader, num_workers=2, multiprocessing_context="fork"),
         Rows(UNEVEN, exact),
         copies=BOTH,
+        sets_position=EITHER,
         examples=2,
     ),
-    "elastic": Kind(torch_loader, Rows(EVEN, elastic, 2), SHARED, BOTH),
+    "elastic": Kind(torch_loader, Rows(EVEN, elastic, 2), SHARED, BOTH, EITHER),
     "converter": Kind(partial(converted, "make_torch_dataloader"), IN_SHARDS, copies=BOTH),
     "samples": Kind(
         streaming, Rows(EVEN, exact, 1), has_length=False, traces=False, peek=0, keeps=False
+    ),
+    "elastic samples": Kind(
+        streaming, Rows(EVEN, elastic, 1), has_length=False, traces=False, peek=0, keeps=False
     ),
     "DataLoader": Kind(partial(over_reader, DataLoader), Rows(GROUPS, exact), has_length=False),
     "BatchedDataLoader": Kind(
@@ -335,17 +353,20 @@ class Program:
         after = [place, *(after for _, after in left)]
         skipped = self.draw.choice([0, 0, 1, 3]) if self.kind.traces else 0
         skipped = min(skipped, len(after) - 1)
-        self.record("load", place, skipped)
+        loads = itself if skipped else self.draw.choice(self.kind.sets_position)
+        self.record("load", place, skipped, loads)
         for rank in self.ranks:
-            rank.loader.load_state_dict(state, **({"skip_batches": skipped} if skipped else {}))
+            options = {"skip_batches": skipped} if skipped else {}
+            loads(rank.loader).load_state_dict(state, **options)
             rank.model.counting.load(after[skipped])
 
     def set_epoch(self) -> None:
         place = self.ranks[0].model.counting.following
         epoch = max(self.rows.epoch_reached(place) + self.draw.randint(-1, 2), 0)
-        self.record("set epoch", epoch)
+        sets = self.draw.choice(self.kind.sets_position)
+        self.record("set epoch", epoch, sets)
         for rank in self.ranks:
-            rank.loader.set_epoch(epoch)
+            sets(rank.loader).set_epoch(epoch)
             rank.model.counting.set_epoch(epoch)
 
     def make_other_loaders(self) -> None:
