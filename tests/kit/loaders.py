@@ -156,6 +156,18 @@ def rows(batches: Iterable[Any]) -> list[int]:
     return [number for batch in batches for number in batch["number"].tolist()]
 
 
+def read_all(loader: Iterable[Any]) -> list[Any]:
+    """Return all batches of PyTorch's loader, and end its workers also after an error.
+
+    The error keeps the iterator in a cycle. When a cycle is freed, PyTorch waits for 5 s.
+    """
+    batches = iter(loader)
+    try:
+        return list(batches)
+    finally:
+        getattr(batches, "_shutdown_workers", lambda: None)()
+
+
 def taken(loader: Any, batches: int | None) -> list[list[int]]:
     """Read a number of batches (None: all), close the iterator, and return each batch's numbers."""
     iterator = iter(loader)

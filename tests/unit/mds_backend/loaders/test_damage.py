@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.kit.loaders import read_all
 from tests.kit.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
@@ -194,7 +195,7 @@ def test_iterating_over_samples_raises_error_for_damaged_shard(
     dataset = StreamingDataset(local=str(directory), transform=transform, on_corrupt="skip")
     for samples in (dataset, DataLoader(dataset, num_workers=1)):
         with pytest.raises(CorruptDatasetError):
-            list(samples)
+            read_all(samples)
     with pytest.raises(CorruptDatasetError):
         dataset[35]
 

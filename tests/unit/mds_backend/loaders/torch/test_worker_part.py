@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.kit.loaders import Launch, Where, dataset_in, in_either_order, rows
+from tests.kit.loaders import Launch, Where, dataset_in, in_either_order, read_all, rows
 from tests.kit.small_datasets import write_numbers
 from torch.utils.data import DataLoader, get_worker_info
 
@@ -176,7 +176,7 @@ def test_worker_that_has_not_started_has_no_state(url: str) -> None:
         dataset, BATCH, num_workers=1, worker_init_fn=lambda _: dataset.state_dict()
     )
     with pytest.raises(StateMismatchError, match="has not started reading"):
-        list(loader)
+        read_all(loader)
 
 
 def test_forked_worker_does_not_inherit_its_parents_position(url: str) -> None:
@@ -190,7 +190,7 @@ def test_forked_worker_does_not_inherit_its_parents_position(url: str) -> None:
         worker_init_fn=lambda _: dataset.state_dict(),
     )
     with pytest.raises(StateMismatchError, match="has not started reading"):
-        list(loader)
+        read_all(loader)
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
