@@ -105,9 +105,16 @@ class Rows:
 
     def batches(self, place: Place, rank: int, ranks: int) -> Batches:
         """Yield the rows of each batch of a rank, with the place after it, to the pass's end."""
-        return self.batches_of(self, self.following_pass(place), rank, ranks)
+        return iter(listed(self, self.following_pass(place), rank, ranks))
 
 
+@cache
+def listed(rows: Rows, place: Place, rank: int, ranks: int) -> tuple[tuple[list[int], Place], ...]:
+    """Return the batches of a rank from a place on."""
+    return tuple(rows.batches_of(rows, place, rank, ranks))
+
+
+@cache
 def stride(count: int) -> int:
     """Return a number that is coprime to `count` and near 0.618 times `count`."""
     coprime = (g for g in range(1, count + 1) if gcd(g, count) == 1)
