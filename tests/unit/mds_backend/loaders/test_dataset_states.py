@@ -1,8 +1,6 @@
 """Dataset states and epochs, as used by torch, torchdata and Composer."""
 
 import json
-import pickle
-from collections import Counter
 from collections.abc import Iterable
 from copy import deepcopy
 from itertools import islice
@@ -12,15 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.kit.loaders import (
-    CountingItself,
-    Own,
-    OwnStates,
     Where,
-    dataset_in,
     in_either_order,
     loader_in,
     rows,
-    taken,
 )
 from tests.kit.small_datasets import write_numbers
 from torch.utils.data import DataLoader
@@ -47,51 +40,6 @@ def loader_of(dataset: StreamingDataset, **options: Any) -> StreamingDataLoader:
 
 def samples(dataset: Iterable[Any], count: int | None = None) -> list[int]:
     return [int(sample["number"]) for sample in islice(dataset, count)]
-
-
-@pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
-@pytest.mark.parametrize("seen", [ROWS // 2, None])
-def test_sample_state_of_each_rank_is_the_same_if_one_has_a_sample_more(
-    url: str, seen: int | None
-) -> None:
-    seed = dataset_of(url, "exact").state_dict()
-    states = []
-    for rank in range(2):
-        dataset = dataset_of(url, "exact", World(rank, 2))
-        dataset.load_state_dict(seed)
-        iterator = iter(dataset)
-        samples(iterator, seen)
-        states.append(dataset.state_dict())
-    assert states[0] == states[1]
-    rest: list[int] = []
-    for rank in range(2):
-        dataset = dataset_of(url, "exact", World(rank, 2))
-        dataset.load_state_dict(states[rank])
-        rest += samples(dataset)
-    assert len(rest) == len(set(rest)) == (ROWS if seen is None else ROWS - 2 * seen)
-
-
-@in_either_order
-@pytest.mark.parametrize("num_epochs", [1, 2])
-@pytest.mark.parametrize("seen", [0, 1, 50, ROWS - 1, ROWS])
-def test_sample_iteration_resumes_from_state_dict_called_without_arguments(
-    url: str, order: str, num_epochs: int, seen: int
-) -> None:
-    first, second = (dataset_of(url, order, num_epochs=num_epochs) for _ in range(2))
-    if order == "exact":
-        second.load_state_dict(first.state_dict())  # so that both use the same seed
-    expected = samples(second)
-    iterator = iter(first)
-    begun = samples(iterator, seen)
-    state = json.loads(json.dumps(first.state_dict()))
-    third = dataset_of(url, order, num_epochs=num_epochs)
-    third.load_state_dict(state)
-    if seen < ROWS * num_epochs:
-        assert begun + samples(third) == expected
-        assert samples(iterator) == expected[seen:]
-    first.load_state_dict(state)
-    assert first.state_dict()["sample_in_epoch"] == state["sample_in_epoch"]
-    assert samples(third) == samples(second) or seen == ROWS * num_epochs
 
 
 @pytest.mark.parametrize(
@@ -246,78 +194,6 @@ def test_dataset_state_accepts_a_sample_count_within_a_batch(url: str) -> None:
     assert (state["epoch"], state["sample_in_epoch"]) == (0, 20)
 
 
-@in_either_order
-@pytest.mark.parametrize(("num_workers", "of_loader"), [(0, False), (0, True), (2, True)])
-def test_set_epoch_selects_the_loaders_next_pass(
-    url: str, order: str, num_workers: int, of_loader: bool
-) -> None:
-    dataset = dataset_of(url, order)
-    loader = loader_of(dataset, num_workers=num_workers, persistent_workers=num_workers > 0)
-    target = loader if of_loader else dataset
-    with loader:
-        epochs = [rows(loader) for _ in range(3)]
-        for epoch in (1, 1, 0, 2):
-            target.set_epoch(epoch)
-            assert rows(loader) == epochs[epoch]
-        target.set_epoch(0)
-        assert [rows(loader) for _ in range(3)] == epochs
-
-
-#: Dataset and loader classes.
-KINDS: dict[str, tuple[type[StreamingDataset], type[StreamingDataLoader]]] = {
-    "plain": (StreamingDataset, StreamingDataLoader),
-    "counting itself": (StreamingDataset, CountingItself),
-    "own states": (OwnStates, StreamingDataLoader),
-    "own iteration": (Own, StreamingDataLoader),
-}
-of_each_kind = pytest.mark.parametrize("kind", list(KINDS))
-#: The number of batches read in a pass, or None for all.
-after_some_or_all = pytest.mark.parametrize("batches", [1, 3, None])
-
-
-def loader_of_kind(kind: str, order: str, url: str) -> StreamingDataLoader:
-    dataset, loader = KINDS[kind]
-    return loader(dataset_in(order, url, BATCH, dataset), BATCH)
-
-
-def epoch_of(url: str, order: str, epoch: int) -> list[int]:
-    loader = loader_in(order, url, BATCH)
-    loader.set_epoch(epoch)
-    return rows(loader)
-
-
-@in_either_order
-@of_each_kind
-@after_some_or_all
-def test_state_after_dataset_set_epoch_resumes_with_that_epoch(
-    url: str, order: str, kind: str, batches: int | None
-) -> None:
-    loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))
-    taken(loader, batches)
-    loader.dataset.set_epoch(5)  # type: ignore[attr-defined]
-    resumed.load_state_dict(loader.state_dict() or {})
-    assert rows(resumed) == epoch_of(url, order, 5)
-
-
-@in_either_order
-@of_each_kind
-@pytest.mark.parametrize("batches", [2, 5])
-def test_set_epoch_within_a_loop_affects_neither_pass_nor_later_states(
-    url: str, order: str, kind: str, batches: int
-) -> None:
-    loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))
-    seen, iterator = [], iter(loader)
-    for number, batch in enumerate(iterator):
-        seen += batch["number"].tolist()
-        if number == batches - 1:
-            loader.set_epoch(5)
-        if number == batches:
-            resumed.load_state_dict(loader.state_dict() or {})
-    assert seen == epoch_of(url, order, 0)
-    assert rows(resumed) == seen[(batches + 1) * BATCH :]
-    assert rows(loader) == epoch_of(url, order, 5)
-
-
 def test_set_epoch_while_workers_read_a_pass_does_not_change_its_state(url: str) -> None:
     dataset = dataset_of(url, "elastic", num_epochs=2)
     iterator = iter(DataLoader(dataset, BATCH, num_workers=2))
@@ -327,89 +203,6 @@ def test_set_epoch_while_workers_read_a_pass_does_not_change_its_state(url: str)
     assert dataset.state_dict(0)["epoch"] == 1
     next(iter(DataLoader(dataset, BATCH, num_workers=2)))
     assert dataset.state_dict(0)["epoch"] == 5
-
-
-@in_either_order
-@pytest.mark.parametrize("makes_loader", [False, True])
-def test_set_epoch_within_a_pass_over_samples_affects_only_the_next_pass(
-    url: str, order: str, makes_loader: bool
-) -> None:
-    def made() -> tuple[StreamingDataset, Any]:
-        dataset = dataset_of(url, order, num_epochs=3)
-        return dataset, StreamingDataLoader(dataset, batch_size=None) if makes_loader else dataset
-
-    (dataset, reading), (other, resuming) = made(), made()
-    other.load_state_dict(dataset.state_dict())  # with the seed
-    expected = samples(other)
-    iterator = iter(reading)
-    found = samples(iterator, 10)
-    dataset.set_epoch(7)
-    found += samples(iterator, ROWS)
-    state = reading.state_dict()
-    resuming.load_state_dict(state)
-    assert found + samples(iterator) == expected
-    assert samples(resuming) == expected[len(found) :]
-    next(iter(reading))
-    assert dataset.state_dict()["epoch"] == 7
-
-
-@in_either_order
-@pytest.mark.parametrize(("seen", "more"), [(1, 10), (50, ROWS), (ROWS, 10)])
-def test_epoch_set_after_samples_is_the_position_until_the_next_sample(
-    url: str, order: str, seen: int, more: int
-) -> None:
-    dataset, resumed, again = (dataset_of(url, order, num_epochs=2) for _ in range(3))
-    iterator = iter(dataset)
-    found = samples(iterator, seen)
-    dataset.set_epoch(5)
-    state = dataset.state_dict()
-    assert (state["epoch"], state["sample_in_epoch"]) == (5, 0)
-    resumed.load_state_dict(state)
-    found += samples(iterator, more)
-    again.load_state_dict(dataset.state_dict())
-    assert len(found) == seen + more
-    assert samples(again) == samples(iterator)
-    assert samples(resumed) == samples(dataset)
-
-
-@in_either_order
-@pytest.mark.parametrize("kind", ["plain", "counting itself"])
-def test_set_epoch_on_another_loader_of_the_dataset_is_the_position_until_the_next_batch(
-    url: str, order: str, kind: str
-) -> None:
-    loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))
-    other = KINDS[kind][1](loader.dataset, BATCH)
-    begun = iter(loader)
-    seen = rows(islice(begun, 2))
-    other.set_epoch(5)
-    assert loader.state_dict() == other.state_dict()
-    seen += rows(islice(begun, 1))
-    resumed.load_state_dict(loader.state_dict() or {})
-    assert rows(resumed) == rows(begun) == epoch_of(url, order, 0)[len(seen) :]
-    assert rows(other) == epoch_of(url, order, 5)
-
-
-@pytest.mark.matrix
-@in_either_order
-@of_each_kind
-@after_some_or_all
-@pytest.mark.parametrize("is_pickled", [False, True])
-def test_copied_loader_begins_with_the_epoch_from_set_epoch(
-    url: str, order: str, kind: str, batches: int | None, is_pickled: bool
-) -> None:
-    def copied(loader: StreamingDataLoader) -> StreamingDataLoader:
-        return pickle.loads(pickle.dumps(loader)) if is_pickled else deepcopy(loader)  # noqa: S301
-
-    loader, expected = loader_of_kind(kind, order, url), epoch_of(url, order, 5)
-    taken(loader, batches)
-    other = copied(loader)
-    other.set_epoch(5)
-    again = copied(other)
-    resumed = loader_of_kind(kind, order, url)
-    resumed.load_state_dict(other.state_dict() or {})
-    assert rows(resumed) == rows(other) == expected
-    again.set_epoch(5)
-    assert rows(again) == expected
 
 
 def test_copy_made_after_an_epoch_without_batches_begins_with_the_next_epoch(url: str) -> None:
@@ -423,37 +216,6 @@ def test_state_taken_after_an_epoch_without_batches_resumes_with_the_next_epoch(
     assert rows(loader) == []
     resumed.load_state_dict(loader.state_dict() or {})
     assert (resumed.state_dict() or {})["epoch"] == 1
-
-
-@in_either_order
-def test_pickled_dataset_begins_with_the_epoch_from_set_epoch(url: str, order: str) -> None:
-    dataset = dataset_in(order, url, BATCH)
-    rows(loader_of(dataset))
-    other = pickle.loads(pickle.dumps(dataset))  # noqa: S301
-    other.set_epoch(5)
-    assert rows(loader_of(other)) == epoch_of(url, order, 5)
-
-
-@in_either_order
-@pytest.mark.parametrize("of_samples", [False, True])
-@pytest.mark.parametrize("seen", [3, ROWS // BATCH + 3, 2 * (ROWS // BATCH) + 5])
-def test_loaded_state_can_be_saved_before_reading(
-    url: str, order: str, of_samples: bool, seen: int
-) -> None:
-    def read(dataset: Any, count: int | None = None) -> list[int]:
-        if of_samples:
-            return samples(dataset, None if count is None else count * BATCH)
-        return rows(islice(loader_of(dataset), count))
-
-    first = dataset_of(url, order, num_epochs=3)
-    begun = read(first, seen)
-    state = first.state_dict()
-    for _ in range(2):
-        again = dataset_of(url, order, num_epochs=3)
-        again.load_state_dict(json.loads(json.dumps(state)))
-        state = again.state_dict()
-    assert Counter(begun + read(again)) == dict.fromkeys(range(ROWS), 3)
-    assert state["mdstorm"]["first_epoch"] == 0
 
 
 @pytest.mark.parametrize("from_beginning", [True, False])
@@ -481,33 +243,6 @@ def test_dataset_state_of_one_of_two_ranks_with_a_transform_requires_a_loader(ur
     samples(reading, 5)
     with pytest.raises(StateMismatchError, match="may change the number of rows"):
         reading.state_dict()
-
-
-@in_either_order
-def test_state_loaded_into_dataset_replaces_its_loaders_state(url: str, order: str) -> None:
-    dataset = dataset_of(url, order)
-    loader = loader_of(dataset)
-    rows(islice(loader, 2))
-    state = dataset.state_dict()
-    rows(islice(loader, 2))
-    dataset.load_state_dict(state)
-    del state["mdstorm"]["batch_size"]  # which only the loader knows
-    assert dataset.state_dict() == state
-    assert len(rows(loader)) == ROWS - 2 * BATCH
-
-
-@in_either_order
-def test_last_loaded_state_of_dataset_or_loader_is_used(url: str, order: str) -> None:
-    dataset = dataset_of(url, order)
-    loader, other = loader_of(dataset), loader_of(dataset_of(url, order))
-    seen, states = [], []
-    for batch in islice(other, 5):
-        seen += rows([batch])
-        states.append(other.state_dict())
-    for each, state in ((dataset, states[0]), (loader, states[1]), (dataset, states[4])):
-        each.load_state_dict(state)
-        assert dataset.state_dict()["sample_in_epoch"] == state["sample_in_epoch"]
-    assert Counter(seen + rows(loader)) == Counter(range(ROWS))
 
 
 @in_either_order
