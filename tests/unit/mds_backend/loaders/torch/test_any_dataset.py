@@ -7,7 +7,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
 from copy import copy
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -101,58 +101,11 @@ def test_subclass_with_its_own_iterator_has_a_length_and_states(url: str, num_wo
     assert flat(begun + column(again)) == squares
 
 
-@pytest.mark.parametrize("kind", [StreamingDataLoader, OwnLoader])
-def test_state_of_counted_batches_after_set_epoch_is_at_its_beginning(
-    url: str, kind: type[StreamingDataLoader]
-) -> None:
-    loader = kind(Squares(remote=url, **ARGUMENTS), batch_size=4)
-    assert len([*islice(loader, 3)]) == 3
-    loader.set_epoch(5)
-    state = loader.state_dict()
-    assert (state["epoch"], state["sample_in_epoch"]) == (5, 0)
-
-
 def test_collate_fn_of_another_loader_counts_items_once(url: str) -> None:
     first = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), 4)
     second = StreamingDataLoader(first.dataset, 4, collate_fn=first.collate_fn)
     assert len(column(islice(second, 3))) == 3
     assert at(second.state_dict()) == (0, 12)
-
-
-@in_either_order
-@pytest.mark.parametrize(
-    ("kind", "batch_size"),
-    [*product([StreamingDataset, Squares], [4, None]), (Counting, 4)],
-)
-def test_position_set_on_the_dataset_applies_to_the_state_until_the_next_batch(
-    url: str, order: str, kind: type[StreamingDataset], batch_size: int | None
-) -> None:
-    dataset = made_in(order, kind, url)
-    loader = StreamingDataLoader(dataset, batch_size)
-    state = loader.state_dict()
-    assert at(state) == (-1 if order == "elastic" else 0, 0)
-    iterator = iter(loader)
-    column(islice(iterator, 3))
-    dataset.set_epoch(5)
-    assert at(loader.state_dict()) == (5, 0)
-    next(iterator)
-    assert at(loader.state_dict()) == (0, 4 * (batch_size or 1))
-    dataset.load_state_dict(state or {})
-    assert at(loader.state_dict()) == at(state)
-
-
-@in_either_order
-@pytest.mark.parametrize("kind", [StreamingDataset, Squares])
-@pytest.mark.parametrize("batch_size", [4, None])
-def test_state_before_an_iteration_is_where_it_begins(
-    url: str, order: str, kind: type[StreamingDataset], batch_size: int | None
-) -> None:
-    dataset = made_in(order, kind, url)
-    assert len([*dataset]) == ROWS
-    loader = StreamingDataLoader(dataset, batch_size)
-    resumed = StreamingDataLoader(made_in(order, kind, url), batch_size)
-    resumed.load_state_dict(loader.state_dict())
-    assert column(resumed) == column(loader)
 
 
 def at(state: Any) -> tuple[int, int]:
@@ -210,35 +163,6 @@ def test_samples_of_the_most_recently_advanced_iteration_are_counted(
         next(iterator)
         found.append(loader.num_samples_yielded)
     assert found == [number * (batch_size or 1) for number in (1, 2, 1, 3, 2)]
-
-
-@in_either_order
-@pytest.mark.parametrize("batches", [6, 10, 11, 19])
-@pytest.mark.parametrize(
-    ("kind", "loader_kind"),
-    [
-        (StreamingDataset, StreamingDataLoader),
-        (StreamingDataset, CountedPacks),
-        (Counting, StreamingDataLoader),
-    ],
-)
-def test_state_follows_the_most_recently_advanced_iteration_in_every_epoch(
-    url: str,
-    kind: type[StreamingDataset],
-    loader_kind: type[StreamingDataLoader],
-    batches: int,
-    order: str,
-) -> None:
-    def loader() -> StreamingDataLoader:
-        return loader_kind(made_in(order, kind, url, num_epochs=2), 4)
-
-    begun, resumed = loader(), loader()
-    first, second = iter(begun), iter(begun)
-    used = column(islice(first, batches))
-    next(second)
-    used += column(islice(first, 1))
-    resumed.load_state_dict(begun.state_dict())
-    assert flat(used + column(resumed)) == flat(column(loader()))
 
 
 @pytest.mark.long
@@ -457,24 +381,6 @@ def test_state_of_finished_rank_keeps_samples_of_other_ranks(
         loader.load_state_dict(states[1])
         seen.update(int(item["number"]) for item in loader)
     assert seen == Counter(n**power for n in range(5))
-
-
-@pytest.mark.parametrize("begin", [0, 6, None])
-@pytest.mark.parametrize("count", [3, 10, 11, 25])
-def test_state_of_batches_counted_over_several_epochs_resumes_at_its_position(
-    url: str, count: int, begin: int | None
-) -> None:
-    def loader() -> StreamingDataLoader[Any]:
-        return StreamingDataLoader(Squares(remote=url, num_epochs=3, **ARGUMENTS), 4)
-
-    first, second, third = loader(), loader(), loader()
-    begun = flat(column(islice(first, begin)))
-    state = first.state_dict()
-    whole = flat(column(first)) if begin is None else flat(column(loader()))[len(begun) :]
-    second.load_state_dict(state)
-    seen = flat(column(islice(second, count)))
-    third.load_state_dict(second.state_dict())
-    assert seen + flat(column(third)) == whole
 
 
 def test_arguments_can_be_positional(url: str) -> None:
