@@ -132,44 +132,6 @@ def test_batches_do_not_span_epochs(numbers: Dataset) -> None:
         len(endless)
 
 
-@pytest.mark.parametrize(
-    ("done", "workers_before", "workers_after"),
-    [
-        *[(1, 0, 0), (12, 0, 0), (13, 0, 0), (1, 2, 2), (12, 2, 0), (12, 0, 2), (13, 2, 2)],
-        *(
-            pytest.param(*each, marks=pytest.mark.long)
-            for each in [(1, 2, 0), (1, 0, 2), (12, 2, 2), (13, 2, 0), (13, 0, 2)]
-        ),
-    ],
-)
-def test_state_resumes_with_the_remaining_batches(
-    numbers: Dataset, done: int, workers_before: int, workers_after: int
-) -> None:
-    reference = make(numbers)
-    epochs = [column(reference) for _ in range(2)]
-    first = make(numbers, loader={"num_workers": workers_before})
-    assert taken(first, done) == epochs[0][:done]
-    assert first.num_samples_yielded == min(4 * done, ROWS)
-    second = make(numbers, loader={"num_workers": workers_after})
-    second.load_state_dict(first.state_dict())
-    assert second.state_dict() == first.state_dict()
-    # After the last batch of an epoch, the next epoch begins.
-    assert column(second) == (epochs[0][done:] or epochs[1])
-    assert column(second) == (epochs[1] if done < 13 else column(reference))
-
-
-@pytest.mark.parametrize(("done", "left"), [(0, 39), (13, 26), (20, 19), (39, 39)])
-def test_state_resumes_with_the_remaining_epochs_of_the_pass(
-    numbers: Dataset, done: int, left: int
-) -> None:
-    reference = make(numbers)
-    batches = [batch for _ in range(6) for batch in column(reference)]
-    first, second = make(numbers, num_epochs=3), make(numbers, num_epochs=3)
-    taken(first, done)
-    second.load_state_dict(first.state_dict())
-    assert column(second) == batches[done : done + left]
-
-
 worlds = st.sampled_from([(0, 1), (0, 2, 2), (0, 2), (0, 4, 2), (0, 8)])
 
 

@@ -127,18 +127,6 @@ def test_empty_items_are_neither_yielded_nor_counted(numbers: Dataset, order: st
 
 
 @in_either_order
-def test_state_follows_the_most_recently_advanced_iteration(numbers: Dataset, order: str) -> None:
-    loader = loader_of(numbers, order)
-    first, second = read_by(loader), read_by(loader)
-    next(first), next(second), next(first)
-    other = loader_of(numbers, order)
-    other.load_state_dict(loader.state_dict())
-    assert flat(read_by(other)) == flat(first)
-    first.close()
-    second.close()
-
-
-@in_either_order
 def test_state_before_last_batch_resumes_with_that_batch(numbers: Dataset, order: str) -> None:
     loader, other = loader_of(numbers, order), loader_of(numbers, order)
     batches = read_by(loader)
