@@ -1,30 +1,19 @@
 """``load_state_dict(state, skip_batches=…)``, which begins some batches after a state."""
 
-import json
-import random
-from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.kit.readers import batch_reader, row_reader, write_parquet
 
-from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError, StateMismatchError
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
 #: Keras is not used here.
 pytestmark = pytest.mark.filterwarnings("ignore:the number of batches in an epoch of this dataset")
-ROWS = 211
-
-
-def drop_some(frame: pd.DataFrame) -> pd.DataFrame:
-    # On several ranks, a part of a shard that loses all of its rows is an error.
-    return frame[frame["number"] % 7 != 0] if len(frame) > 6 else frame
 
 
 def numbers(batch: Any) -> list[int]:
@@ -36,105 +25,7 @@ def all_batches(loader: Any) -> list[list[int]]:
     return [numbers(batch) for batch in loader]
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 120))]
-)
-def test_random_worlds_begin_as_many_batches_later_on_every_rank(
-    small_shards: SparkDatasetConverter, seed: int
-) -> None:
-    draw = random.Random(-seed)
-    framework = draw.choice(["torch", "tf", "workers"])
-    workers = draw.choice([0, 0, 1, 2])
-    shuffles = draw.random() < 0.6
-    options: dict[str, Any] = {
-        "num_epochs": draw.choice([1, 1, 2, 3]),
-        "seed": draw.randint(1, 9),
-        "order": draw.choice(["exact", "exact", "elastic"]),
-        "shuffle_row_groups": shuffles,
-        "shuffling_queue_capacity": draw.choice([0, 0, 50]),
-    }
-    drop_last = draw.random() < 0.5
-    function = draw.choice([None, None, None, "keeps", "drops"])
-    if framework == "workers":
-        function = None
-    if function is not None:
-        keeps = function == "keeps"
-        options["transform_spec"] = TransformSpec(None if keeps else drop_some, keeps_rows=keeps)
-
-    def make(rank: int, ranks: int, size: int) -> Any:
-        if framework == "workers":
-            local = small_shards.cache_dir_url.removeprefix("file://")
-            if options["order"] == "exact":
-                order = ExactOrder(options["seed"], shuffles, rank=rank, world_size=ranks)
-                dataset = StreamingDataset(local=local, order=order, num_epochs=2)
-            else:
-                world = (rank, ranks)
-                dataset = StreamingDataset(
-                    local=local, shuffle=shuffles, batch_size=size, world=world
-                )
-            context = {"num_workers": workers, "multiprocessing_context": "fork"}
-            return StreamingDataLoader(
-                dataset, batch_size=size, drop_last=drop_last, **(context if workers else {})
-            )
-        world = {"cur_shard": rank, "shard_count": ranks}
-        maker = (
-            small_shards.make_tf_dataset
-            if framework == "tf"
-            else small_shards.make_torch_dataloader
-        )
-        return maker(batch_size=size, **world, **options)
-
-    ranks, size = draw.randint(1, 4), draw.randint(2, 9)
-    first = make(0, ranks, size)
-    for _ in islice(first, draw.randint(2, 5)):
-        pass
-    state = json.loads(json.dumps(first.state_dict()))
-    is_counted = function == "drops" and options["order"] == "exact"
-    if not is_counted and options["order"] == "exact":
-        ranks, size = draw.randint(1, 5), draw.randint(2, 9)
-    if is_counted and ranks == 1:
-        with pytest.raises(StateMismatchError, match="cannot be skipped without reading"):
-            make(0, ranks, size).load_state_dict(state, skip_batches=1)
-        return
-    skipped = None
-    left: list[int] = []
-    for rank in range(ranks):
-        whole = make(rank, ranks, size)
-        whole.load_state_dict(state)
-        expected = all_batches(whole)
-        if skipped is None:
-            skipped = draw.randint(1, max(len(expected) - 1, 1))
-        resumed = make(rank, ranks, size)
-        resumed.load_state_dict(state, skip_batches=skipped)
-        found = all_batches(resumed)
-        assert found == expected[skipped:], (framework, options, ranks, size, skipped)
-        left.append(len(found))
-        if framework != "tf":
-            assert resumed.state_dict() == whole.state_dict()
-    assert len(set(left)) == 1
-
-
-def test_skipped_batches_are_the_only_rows_left_out(small_shards: SparkDatasetConverter) -> None:
-    def make(rank: int) -> Any:
-        return small_shards.make_torch_dataloader(
-            batch_size=4, num_epochs=1, seed=3, cur_shard=rank, shard_count=3
-        )
-
-    seen: Counter[int] = Counter()
-    for rank in range(3):
-        before, after = make(rank), make(rank)
-        batches = iter(before)
-        for _ in range(5):
-            seen.update(numbers(next(batches)))
-        after.load_state_dict(before.state_dict(), skip_batches=3)
-        left_out = [number for batch in islice(batches, 3) for number in numbers(batch)]
-        seen.update(left_out)
-        assert after.state_dict() == before.state_dict()
-        seen.update(number for batch in after for number in numbers(batch))
-    assert seen == Counter(range(ROWS))
-
-
-@pytest.mark.long
+@pytest.mark.matrix
 @pytest.mark.parametrize("make", ["torch", "tf"])
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 def test_skipping_beyond_the_end_of_the_pass_raises_error_before_any_batch(
@@ -160,34 +51,6 @@ def test_skipping_beyond_the_end_of_the_pass_raises_error_before_any_batch(
     assert numbers(next(iter(loader)))
 
 
-@pytest.mark.parametrize("order", ["exact", "elastic"])
-def test_state_of_a_finished_pass_skips_batches_of_the_next_pass(
-    small_shards: SparkDatasetConverter, order: str
-) -> None:
-    def make() -> Any:
-        return small_shards.make_torch_dataloader(batch_size=20, num_epochs=1, seed=2, order=order)
-
-    first = make()
-    all_batches(first)
-    whole, other = make(), make()
-    whole.load_state_dict(first.state_dict())
-    other.load_state_dict(first.state_dict(), skip_batches=3)
-    assert all_batches(other) == all_batches(whole)[3:]
-
-
-def test_endless_pass_skips_over_several_epochs(ten: SparkDatasetConverter) -> None:
-    def make(order: str) -> Any:
-        return ten.make_torch_dataloader(batch_size=5, num_epochs=None, seed=2, order=order)
-
-    for order in ("exact", "elastic"):
-        first = make(order)
-        state = first.state_dict()
-        batches = [numbers(batch) for batch in islice(first, 9)]
-        other = make(order)
-        other.load_state_dict(state, skip_batches=7)
-        assert [numbers(batch) for batch in islice(other, 2)] == batches[7:]
-
-
 def test_pass_without_batches_raises_error_instead_of_searching_forever(
     ten: SparkDatasetConverter,
 ) -> None:
@@ -198,25 +61,6 @@ def test_pass_without_batches_raises_error_instead_of_searching_forever(
         loader: Any = StreamingDataLoader(dataset, batch_size=11, drop_last=True)
         with pytest.raises(InvalidArgumentError, match="beyond the end of the pass"):
             loader.load_state_dict(loader.state_dict(), skip_batches=1)
-
-
-def test_readers_skip_row_groups(tmp_path: Path) -> None:
-    url = write_parquet(tmp_path, {"number": range(20)}, 4)
-    reader = batch_reader(url)
-    next(reader)
-    other = batch_reader(url)
-    other.load_state_dict(reader.state_dict(), skip_batches=2)
-    assert all_batches(other) == [[12, 13, 14, 15], [16, 17, 18, 19]]
-    rows = row_reader(url)
-    for _ in range(6):
-        next(rows)
-    following = row_reader(url)
-    following.load_state_dict(
-        rows.state_dict(), skip_batches=2
-    )  # the rest of a row group, one more
-    assert [row.number for row in following] == [*range(12, 20)]
-    with pytest.raises(InvalidArgumentError, match="skip_batches=9 is beyond the end of the pass"):
-        batch_reader(url).load_state_dict(reader.state_dict(), skip_batches=9)
 
 
 def test_filters_make_batches_unknown_and_raise_error(ten: SparkDatasetConverter) -> None:
@@ -258,3 +102,22 @@ def test_endless_readers_skip_over_epochs_and_empty_ones_raise_error(tmp_path: P
     reader = batch_reader(empty, **options)
     with pytest.raises(InvalidArgumentError, match="skip_batches=1 is beyond the end"):
         reader.load_state_dict(reader.state_dict(), skip_batches=1)
+
+
+def test_readers_skip_row_groups(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path, {"number": range(20)}, 4)
+    reader = batch_reader(url)
+    next(reader)
+    other = batch_reader(url)
+    other.load_state_dict(reader.state_dict(), skip_batches=2)
+    assert all_batches(other) == [[12, 13, 14, 15], [16, 17, 18, 19]]
+    rows = row_reader(url)
+    for _ in range(6):
+        next(rows)
+    following = row_reader(url)
+    following.load_state_dict(
+        rows.state_dict(), skip_batches=2
+    )  # the rest of a row group, one more
+    assert [row.number for row in following] == [*range(12, 20)]
+    with pytest.raises(InvalidArgumentError, match="skip_batches=9 is beyond the end of the pass"):
+        batch_reader(url).load_state_dict(reader.state_dict(), skip_batches=9)
