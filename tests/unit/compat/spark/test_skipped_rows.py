@@ -1,17 +1,14 @@
 """`on_corrupt="skip"` in converters and readers: damaged shards and row groups are skipped."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 from tests.kit.readers import write_parquet
-from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
+from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
-from mdstorm import TransformSpec
 from mdstorm.errors import CorruptDatasetError, InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.pytorch import DataLoader
 from mdstorm.reader import make_batch_reader
@@ -66,51 +63,6 @@ def test_damaged_rows_are_skipped_without_changing_the_number_of_batches(
     assert len(batches) == ROWS // batch_size
 
 
-@with_both
-@pytest.mark.parametrize("orders", [{}, {"order": "elastic", "shuffle_rows": True}], ids=str)
-def test_ranks_skip_damaged_rows_and_have_the_same_number_of_batches(
-    tmp_path: Path, write: Any, orders: Any
-) -> None:
-    converter = write(tmp_path / "data")
-    ranks = [
-        with_torch(
-            converter,
-            **{"on_corrupt": "skip", "batch_size": 3, "num_epochs": 1, **orders},
-            cur_shard=rank,
-            shard_count=2,
-        )
-        for rank in range(2)
-    ]
-    assert len(ranks[0]) == len(ranks[1])
-    assert sorted(n for rank in ranks for batch in rank for n in batch["n"]) == SOUND
-
-
-@with_both
-def test_transform_that_drops_rows_gets_no_damaged_rows(tmp_path: Path, write: Any) -> None:
-    """The remaining rows are spread over the planned number of batches."""
-    converter = write(tmp_path / "data")
-
-    def even(frame: pd.DataFrame) -> pd.DataFrame:
-        return frame[frame["n"] % 2 == 0]
-
-    ranks = [
-        with_torch(
-            converter,
-            on_corrupt="skip",
-            transform_spec=TransformSpec(even),
-            batch_size=5,
-            num_epochs=1,
-            shuffling_queue_capacity=20,  # so that batches mix rows from two shards
-            cur_shard=rank,
-            shard_count=2,
-        )
-        for rank in range(2)
-    ]
-    assert [len(batches) for batches in ranks] == [4, 4]
-    found = sorted(n for batches in ranks for batch in batches for n in batch["n"])
-    assert found == [n for n in SOUND if n % 2 == 0]
-
-
 def test_readers_skip_damaged_row_groups_and_loaders_count_them(tmp_path: Path) -> None:
     (url,) = {in_parquet(tmp_path / "data").cache_dir_url}
     with make_batch_reader(url, on_corrupt="skip", shuffle_row_groups=False) as reader:
@@ -118,23 +70,6 @@ def test_readers_skip_damaged_row_groups_and_loaders_count_them(tmp_path: Path) 
     with DataLoader(make_batch_reader(url, on_corrupt="skip", shuffle_row_groups=False), 8) as made:
         assert [n for batch in made for n in batch["n"].tolist()] == SOUND
         assert made.statistics().skipped == PER_SHARD  # type: ignore[attr-defined]
-
-
-@with_either
-def test_damaged_first_shard_is_skipped_if_index_has_no_schema(tmp_path: Path, read: Read) -> None:
-    written = converter_of(tmp_path, COLUMNS, {"n": "long", "text": "string"}, tasks=4)
-    index = json.loads((tmp_path / "index.json").read_text())
-    del index["mdstorm"]
-    (tmp_path / "index.json").write_text(json.dumps(index))
-    Path(written.file_urls[0].removeprefix("file://")).write_bytes(b"")
-    converter = make_spark_converter(written.cache_dir_url)
-    batches = read(converter, on_corrupt="skip", batch_size=PER_SHARD, **IN_ORDER)
-    sound = list(range(PER_SHARD, ROWS))
-    assert [n for batch in batches for n in batch["n"]] == sound
-    with make_batch_reader(
-        converter.cache_dir_url, on_corrupt="skip", shuffle_row_groups=False
-    ) as reader:
-        assert [int(n) for batch in reader for n in batch.n] == sound
 
 
 def test_invalid_on_corrupt_or_skip_with_row_cache_raises_error(tmp_path: Path) -> None:
