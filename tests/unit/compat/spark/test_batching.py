@@ -73,22 +73,6 @@ def test_loader_passes_are_complete_before_and_after_with_statement(
     assert rows(loader) == expected
 
 
-def ranks(
-    converter: SparkDatasetConverter, read: Read, count: int, **arguments: Any
-) -> list[list[list[int]]]:
-    """Return the batches of numbers that each rank reads."""
-    arguments = {**IN_ORDER, "shard_count": count, **arguments}
-    return [
-        [batch["number"] for batch in read(converter, cur_shard=rank, **arguments)]
-        for rank in range(count)
-    ]
-
-
-@with_either
-def test_rank_share_is_contiguous_in_exact_order(ten: SparkDatasetConverter, read: Read) -> None:
-    assert ranks(ten, read, 3, batch_size=3) == [[[0, 1], [2, 3]], [[4, 5], [6]], [[7, 8], [9]]]
-
-
 @with_either
 def test_world_argument_selects_rank_and_count(ten: SparkDatasetConverter, read: Read) -> None:
     expected = read(ten, cur_shard=1, shard_count=3, batch_size=3, **IN_ORDER)
@@ -133,19 +117,6 @@ def shards(rows: list[int]) -> list[list[int]]:
     return [rows[i : i + size] for i in range(0, len(rows), size)]
 
 
-@with_either
-def test_shards_are_shuffled_by_default_and_rows_only_on_request(
-    many: SparkDatasetConverter, read: Read
-) -> None:
-    batches = read(many, batch_size=10, num_epochs=1, seed=5)
-    rows = list(chain(*(batch["number"] for batch in batches)))
-    assert rows != sorted(rows)
-    assert sorted(shards(rows)) == shards(list(range(ROWS)))
-    rows = rows_of(many, read, shuffle_rows=True, seed=5)
-    assert rows != sorted(rows)
-    assert [sorted(shard) for shard in shards(rows)] == shards(list(range(ROWS)))
-
-
 @pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize(("capacity", "window"), [(1, 12), (12, 12), (13, 24), (96, 96), (999, 96)])
@@ -158,22 +129,6 @@ def test_shuffling_queue_shuffles_windows_of_whole_shards(
         assert sorted(rows[start : start + window]) == list(range(start, start + window))
     for none in (None, 0, -1) if read is with_torch else (None, 0):
         assert rows_of(many, read, shuffling_queue_capacity=none) == list(range(ROWS))
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [{"shuffle_row_groups": True}, {"shuffle_rows": True}, {"shuffling_queue_capacity": 50}],
-    ids=lambda arguments: next(iter(arguments)),
-)
-def test_seed_determines_order_that_differs_by_epoch(
-    many: SparkDatasetConverter, arguments: dict[str, Any]
-) -> None:
-    first, again, other = (
-        rows_of(many, with_torch, seed=seed, num_epochs=2, **arguments) for seed in (5, 5, 6)
-    )
-    assert first == again != other
-    assert first[:ROWS] != first[ROWS:]
-    assert sorted(first[:ROWS]) == sorted(first[ROWS:]) == list(range(ROWS))
 
 
 ELASTIC: dict[str, Any] = {"order": "elastic", "seed": 7}
