@@ -58,63 +58,6 @@ def assert_places(trace: Any, batches_of_ranks: list[list[list[int]]]) -> None:
                 trace.where(row)
 
 
-@few
-@given(
-    framework=st.sampled_from(["torch", "tf"]),
-    order=st.sampled_from(["exact", "elastic"]),
-    num_epochs=st.integers(1, 2),
-    window=st.sampled_from([0, 50]),
-    shuffles=st.booleans(),
-    keeps=st.booleans(),
-    ranks=st.integers(1, 4),
-    size=st.integers(2, 9),
-    taken=st.integers(0, 5),
-)
-def test_traced_rows_are_those_of_converters_loaders(
-    small_shards: SparkDatasetConverter,
-    framework: str,
-    order: str,
-    num_epochs: int,
-    window: int,
-    shuffles: bool,
-    keeps: bool,
-    ranks: int,
-    size: int,
-    taken: int,
-) -> None:
-    spec = TransformSpec(as_is, keeps_rows=True) if keeps else None
-
-    def make(rank: int, ranks: int) -> Any:
-        is_tf = framework == "tf"
-        maker = small_shards.make_tf_dataset if is_tf else small_shards.make_torch_dataloader
-        return maker(
-            batch_size=size,
-            num_epochs=num_epochs,
-            seed=3,
-            order=order,
-            shuffle_row_groups=shuffles,
-            shuffling_queue_capacity=window,
-            transform_spec=spec,
-            cur_shard=rank,
-            shard_count=ranks,
-        )
-
-    state = None
-    if taken:
-        first = make(0, ranks if order == "elastic" else 3)
-        for _ in islice(first, taken + 1):
-            pass
-        state = json.loads(json.dumps(first.state_dict()))
-    trace, found = make(0, ranks).trace(state), []
-    for rank in range(ranks):
-        loader = make(rank, ranks)
-        if state is not None:
-            loader.load_state_dict(state)
-        found.append([numbers(batch) for batch in loader])
-        assert_traced(trace, found[-1], rank)
-    assert_places(trace, found)
-
-
 @pytest.mark.long
 @few
 @given(
@@ -184,15 +127,6 @@ def test_state_of_one_ranks_row_groups_does_not_describe_other_ranks(url: str) -
         trace.rows(0, 1)
 
 
-def test_row_read_before_a_state_within_a_row_group_comes_in_the_next_epoch(url: str) -> None:
-    reader = row_reader(url, num_epochs=2)
-    for _ in range(5):
-        next(reader)
-    trace = row_reader(url, num_epochs=2).trace(reader.state_dict())
-    groups = -(-ROWS // 13)
-    assert [trace.where(row).batch for row in (3, 5, 13)] == [groups, 0, 1]
-
-
 @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize(
@@ -227,3 +161,12 @@ def test_trace_within_a_loop_counts_the_batches_of_the_loop(
     for _ in range(2):
         found = [(loader.trace().rows(n).tolist(), numbers(b)) for n, b in enumerate(loader)]
         assert all(traced == batch for traced, batch in found)
+
+
+def test_row_read_before_a_state_within_a_row_group_comes_in_the_next_epoch(url: str) -> None:
+    reader = row_reader(url, num_epochs=2)
+    for _ in range(5):
+        next(reader)
+    trace = row_reader(url, num_epochs=2).trace(reader.state_dict())
+    groups = -(-ROWS // 13)
+    assert [trace.where(row).batch for row in (3, 5, 13)] == [groups, 0, 1]
