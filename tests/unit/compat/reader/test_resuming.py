@@ -2,14 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.kit.readers import continue_as_another_process, write_parquet
+from tests.kit.readers import write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.errors import StateMismatchError
@@ -73,17 +72,6 @@ def test_set_epoch_after_loading_mid_row_group_state_starts_with_whole_row_group
         assert [described(item) for item in reader] == [described(item) for item in other]
 
 
-@pytest.mark.parametrize("epoch", [-1, 0])
-def test_state_with_damaged_item_count_raises_state_mismatch(thirty: str, epoch: int) -> None:
-    with WAYS["elastic rows"](thirty) as reader:
-        next(reader)
-        state = reader.state_dict()
-        damaged = {**state, "epoch": epoch, "mdstorm": {**state["mdstorm"], "skip": "1"}}
-        with pytest.raises(StateMismatchError, match="'skip' must be an integer"):
-            reader.load_state_dict(damaged)
-        assert reader.state_dict() == state
-
-
 @pytest.mark.parametrize("way", ["batches", "rows", "rows with a transform"])
 @pytest.mark.parametrize("used", [1, 2, 8, 15, 40])
 def test_reader_state_excludes_prefetched_item(thirty: str, way: str, used: int) -> None:
@@ -119,27 +107,6 @@ def test_loader_state_excludes_prefetched_batch(thirty: str, kind: type[Any], us
         assert [batch["id"].tolist() for batch in resumed] == whole[used + 1 - ahead :]
 
 
-def test_state_after_end_of_pass_resumes_with_the_next_pass(thirty: str) -> None:
-    with make_reader(thirty, seed=3, shuffle_rows=True) as reader:
-        first = [described(row) for row in reader]
-        state = reader.state_dict()
-        reader.reset()
-        second = [described(row) for row in reader]
-    with make_reader(thirty, seed=3, shuffle_rows=True) as reader:
-        reader.load_state_dict(state)
-        assert [described(row) for row in reader] == second != first
-
-
-def test_state_loaded_at_end_of_pass_resumes_where_it_was_taken(thirty: str) -> None:
-    with make_batch_reader(thirty, seed=3) as reader:
-        state = reader.state_dict()
-        first = described(next(reader))
-        list(reader)
-        reader.load_state_dict(state)
-        assert not reader.last_row_consumed
-        assert described(next(reader)) == first
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -157,117 +124,8 @@ def test_reader_state_contains_seed(thirty: str, make: Callable[[str], Any]) -> 
         assert [described(item) for item in other] == expected
 
 
-@pytest.mark.parametrize("items", [-1, "two", None])
-def test_damaged_state_raises_error(thirty: str, items: Any) -> None:
-    with make_reader(thirty, seed=3) as reader:
-        list(islice(reader, 2))
-        state = reader.state_dict()
-        state["mdstorm"]["skip"] = items
-        with pytest.raises(StateMismatchError, match="'skip' must be an integer"):
-            reader.load_state_dict(state)
-
-
-in_either_order = pytest.mark.parametrize("order", ["exact", "elastic"])
-
-
-def reader_of(url: str, order: str) -> Any:
-    return make_batch_reader(url, num_epochs=1, seed=3, shuffle_rows=True, order=order)
-
-
 def ids_of(items: Any) -> list[int]:
     return [n for item in items for n in np.atleast_1d(item.id).tolist()]
-
-
-@in_either_order
-def test_set_epoch_applies_to_next_reader_pass(thirty: str, order: str) -> None:
-    epochs = []
-    with reader_of(thirty, order) as reader:
-        for _ in range(3):
-            epochs.append(ids_of(reader))
-            reader.reset()
-        for epoch in (2, 0, 1):
-            reader.set_epoch(epoch)
-            assert ids_of(reader) == epochs[epoch]
-            reader.reset()
-    assert epochs[0] != epochs[1] != epochs[2]
-    with reader_of(thirty, order) as fresh:
-        fresh.set_epoch(2)
-        assert ids_of(fresh) == epochs[2]
-
-
-def reader_of_one_epoch(url: str, order: str, rows: bool) -> Any:
-    make = make_reader if rows else make_batch_reader
-    return make(url, num_epochs=1, seed=3, shuffle_rows=True, order=order)
-
-
-@in_either_order
-@pytest.mark.parametrize("rows", [False, True])
-def test_reader_state_after_set_epoch_resumes_with_that_epoch(
-    thirty: str, order: str, rows: bool
-) -> None:
-    make = partial(reader_of_one_epoch, thirty, order, rows)
-    one, resumed, expected = make(), make(), make()
-    ids_of(one)
-    one.set_epoch(2)
-    expected.set_epoch(2)
-    resumed.load_state_dict(one.state_dict())
-    assert ids_of(resumed) == ids_of(expected)
-
-
-@in_either_order
-@pytest.mark.parametrize("rows", [False, True])
-def test_reader_state_after_set_epoch_within_a_pass_resumes_with_next_item(
-    thirty: str, order: str, rows: bool
-) -> None:
-    make = partial(reader_of_one_epoch, thirty, order, rows)
-    one, resumed, expected, whole = make(), make(), make(), ids_of(make())
-    begun = ids_of(islice(one, 2))
-    one.set_epoch(2)
-    resumed.load_state_dict(one.state_dict())
-    assert ids_of(resumed) == ids_of(one) == whole[len(begun) :]
-    one.reset()
-    expected.set_epoch(2)
-    assert ids_of(one) == ids_of(expected)
-
-
-@in_either_order
-@pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
-@pytest.mark.parametrize("of_reader", [False, True])
-def test_set_epoch_applies_to_next_loader_pass(
-    thirty: str, order: str, kind: Any, of_reader: bool
-) -> None:
-    def read(loader: Any) -> list[int]:
-        return [n for batch in loader for n in batch["id"].tolist()]
-
-    with kind(reader_of(thirty, order), batch_size=4) as loader:
-        epochs = [read(loader) for _ in range(3)]
-        for epoch in (2, 0, 1):
-            (loader.reader if of_reader else loader).set_epoch(epoch)
-            assert read(loader) == epochs[epoch]
-        assert read(loader) == epochs[2]
-    assert epochs[0] != epochs[1] != epochs[2]
-
-
-@in_either_order
-@pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
-def test_loader_loads_and_saves_states_after_set_epoch(thirty: str, order: str, kind: Any) -> None:
-    def make() -> Any:
-        return kind(reader_of(thirty, order), batch_size=4)
-
-    def read(loader: Any) -> list[int]:
-        return [n for batch in loader for n in batch["id"].tolist()]
-
-    one, other = make(), make()
-    epochs = [read(one) for _ in range(3)]
-    begun = read(islice(other, 3))
-    state = other.state_dict()
-    one.set_epoch(2)
-    one.load_state_dict(state)
-    assert read(one) == epochs[0][len(begun) :]
-    other.load_state_dict(state)
-    other.set_epoch(2)
-    one.load_state_dict(other.state_dict())
-    assert read(one) == read(other) == epochs[2]
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -365,44 +223,35 @@ def reader_state(url: str) -> dict[str, Any]:
         return reader.state_dict()
 
 
-def test_set_epoch_to_earlier_epoch_does_not_move_next_reader_back(thirty: str) -> None:
-    continue_as_another_process()
-
-    def reader() -> Any:
-        return make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
-
-    for epoch in (4, 1):
-        with reader() as one:
-            one.set_epoch(epoch)
-            list(one)
-    with reader() as following:
-        assert following.state_dict()["mdstorm"]["first_epoch"] == 5
+@pytest.mark.parametrize("items", [-1, "two", None])
+def test_damaged_state_raises_error(thirty: str, items: Any) -> None:
+    with make_reader(thirty, seed=3) as reader:
+        list(islice(reader, 2))
+        state = reader.state_dict()
+        state["mdstorm"]["skip"] = items
+        with pytest.raises(StateMismatchError, match="'skip' must be an integer"):
+            reader.load_state_dict(state)
 
 
-def test_repeated_peek_with_new_loaders_advances_epoch(thirty: str) -> None:
-    """A GAN, for example, may take one batch from a new loader in each step."""
-    continue_as_another_process()
-    found = []
-    for _ in range(4):
-        reader = make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
-        with BatchedDataLoader(reader, batch_size=10) as loader:
-            iterator = iter(loader)
-            found.append(tuple(next(iterator)["id"].tolist()))
-            iterator.close()
-    assert found[0] == found[1] != found[2] == found[3]
+in_either_order = pytest.mark.parametrize("order", ["exact", "elastic"])
 
 
-def test_pass_resumed_at_epoch_end_advances_the_epoch_of_later_readers(thirty: str) -> None:
-    def reader() -> Any:
-        return make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
+def reader_of(url: str, order: str) -> Any:
+    return make_batch_reader(url, num_epochs=1, seed=3, shuffle_rows=True, order=order)
 
-    continue_as_another_process()
-    with reader() as first:
-        list(first)
-        state = first.state_dict()
-    continue_as_another_process()
-    with reader() as second:
-        second.load_state_dict(state)
-        list(second)
-    with reader() as third:
-        assert third.state_dict()["mdstorm"]["first_epoch"] == 2
+
+@in_either_order
+def test_set_epoch_applies_to_next_reader_pass(thirty: str, order: str) -> None:
+    epochs = []
+    with reader_of(thirty, order) as reader:
+        for _ in range(3):
+            epochs.append(ids_of(reader))
+            reader.reset()
+        for epoch in (2, 0, 1):
+            reader.set_epoch(epoch)
+            assert ids_of(reader) == epochs[epoch]
+            reader.reset()
+    assert epochs[0] != epochs[1] != epochs[2]
+    with reader_of(thirty, order) as fresh:
+        fresh.set_epoch(2)
+        assert ids_of(fresh) == epochs[2]
