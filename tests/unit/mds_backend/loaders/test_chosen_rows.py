@@ -1,7 +1,6 @@
 """``rows=`` of `StreamingDataset`: an epoch consists of these rows."""
 
 import json
-import pickle
 from collections import Counter
 from itertools import chain, islice
 from pathlib import Path
@@ -25,7 +24,7 @@ from tests.kit.loaders import (
 )
 from tests.kit.small_datasets import write_dataset, write_numbers
 
-from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -113,20 +112,6 @@ def test_epochs_have_exactly_the_chosen_rows_over_any_chain_of_worlds(
         if state["mdstorm"]["finished"]:
             break
     assert Counter(seen) == Counter(expected * epochs)
-
-
-@given(selections, st.integers(1, 9), st.booleans(), st.sampled_from([None, 1, 2]))
-def test_without_shuffling_rows_keep_their_order(
-    url: str, chosen: tuple[Any, list[int]], size: int, drop_last: bool, rank: int | None
-) -> None:
-    given_rows, expected = chosen
-    found = rows(loader(url, given_rows, size, drop_last=drop_last))
-    whole = len(expected) // size * size if drop_last else len(expected)
-    assert found == expected[:whole]
-
-
-def test_doubled_rows_come_twice_in_their_order(url: str) -> None:
-    assert rows(loader(url, [5, 3, 3])) == [5, 3, 3]
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -220,13 +205,6 @@ def test_rows_are_numbered_over_all_streams(tmp_path: Path) -> None:
     assert rows(StreamingDataLoader(dataset, batch_size=3)) == [5, 0, 9, 0]
 
 
-def test_copies_read_the_same_rows(url: str) -> None:
-    one = loader(url, LONG)
-    taken(one, 2)
-    copied = pickle.loads(pickle.dumps(one.dataset))  # noqa: S301  # made here
-    assert len(copied) == len(LONG)
-
-
 def test_damaged_rows_are_left_out_of_their_batches(tmp_path: Path) -> None:
     write_numbers(tmp_path / "data", ROWS, tasks=SHARDS)
     damaged = sorted((tmp_path / "data").glob("*.mds"))[1]
@@ -300,15 +278,6 @@ def test_slice_numbers_and_mask_that_choose_the_same_rows_share_states(url: str)
         assert rows(other) == [*range(14, 30)]
 
 
-def test_all_ranks_have_equal_batches(numbers: Dataset) -> None:
-    for size in (2, 3, 5):
-        found = [
-            column(loader(numbers.url, LONG, 3, {"rank": rank, "world_size": size}))
-            for rank in range(size)
-        ]
-        assert len({len(batches) for batches in found}) == 1
-
-
 elastic_worlds = st.tuples(st.sampled_from([1, 2, 3, 4, 6]), st.integers(0, 6))
 
 
@@ -360,11 +329,6 @@ def test_elastic_epochs_have_exactly_the_chosen_rows_over_any_chain_of_worlds(
     assert not Counter(expected) - Counter(seen)
     assert set(seen) == set(expected)
     assert len(seen) < len(expected) + 12
-
-
-def test_elastic_order_without_shuffling_keeps_the_order_of_the_rows(url: str) -> None:
-    dataset = StreamingDataset(local=url, rows=[5, 3, 3, 60, 1], batch_size=2)
-    assert rows(StreamingDataLoader(dataset, batch_size=2)) == [5, 3, 3, 60, 1]
 
 
 @pytest.mark.parametrize(

@@ -88,19 +88,6 @@ def test_ranks_have_the_same_number_of_batches_without_damaged_samples(
         assert order is None or len(found) == ROWS - len(DAMAGED)
 
 
-def test_state_after_damaged_samples_resumes_with_next_sample(directory: Path) -> None:
-    first = loader(directory, 7, on_corrupt="skip")
-    batches = iter(first)
-    taken = numbers(next(batches) for _ in range(5))
-    state = first.state_dict()
-    again = loader(directory, 7, on_corrupt="skip")
-    again.load_state_dict(state)
-    rest = numbers(again)
-    assert [n for batch in taken + rest for n in batch] == [
-        n for n in range(ROWS) if n not in DAMAGED
-    ]
-
-
 def drop_schema(directory: Path) -> None:
     """Remove mdstorm's schema from the index, as if MosaicML Streaming had written the index."""
     index = json.loads((directory / "index.json").read_text())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.kit.loaders import column, rows, taken
 from tests.kit.small_datasets import write_numbers
 from tests.unit.mds_backend.elastic.examples import patient
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import DataLoader
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
@@ -74,14 +74,6 @@ def test_worker_batches_are_the_same_as_in_mosaicml_streaming(run: Any) -> None:
         dataset = StreamingDataset(local=MULTI_SHARD, **run["args"])
         loader = kind(dataset, batch_size=4, num_workers=2)
         assert column(loader, "i") == run["batches_with_2_workers"]
-
-
-def test_iterating_over_samples_or_batches_reads_the_same_rows(numbers: Dataset) -> None:
-    for world in ((0, 1), (1, 3, 3)):
-        samples = [sample["number"] for sample in make(numbers, world=world).dataset]
-        assert samples == rows(make(numbers, world=world))
-        collated = make(numbers, world=world, loader={"collate_fn": default_collate})
-        assert column(collated) == column(make(numbers, world=world))
 
 
 def test_dataset_state_resumes_after_the_given_number_of_samples(numbers: Dataset) -> None:

@@ -1,8 +1,7 @@
 """A different loader resumes exactly where the state was saved."""
 
-import copy
 import json
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +115,6 @@ def test_state_that_contains_arrays_raises_error(numbers: Dataset, order: Any, v
         loader.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "dataset": value}})
 
 
-SHUFFLED = {"seed": 5, "window": ROWS}
-
-
 @pytest.mark.parametrize(
     ("options", "word"),
     [
@@ -190,19 +186,6 @@ def test_states_with_a_missing_key_raise_error(numbers: Dataset, key: str) -> No
         torch_loader(numbers).load_state_dict(state)
 
 
-@pytest.mark.parametrize("num_epochs", [5, None])
-def test_copied_loader_finishes_the_epoch_that_is_set_again(
-    numbers: Dataset, num_epochs: int | None
-) -> None:
-    loader = torch_loader(numbers, shuffle=SHUFFLED, batch_size=7, num_epochs=num_epochs)
-    batches = iter(loader)
-    list(islice(batches, 2 * ROWS // 7 + 3))  # within the third epoch
-    other = copy.deepcopy(loader)
-    other.set_epoch(2)
-    assert column(islice(other, 2)) == column(islice(batches, 2))
-    other.close()
-
-
 def test_loader_with_in_order_false_raises_error(numbers: Dataset) -> None:
     source = StreamingDataset(local=numbers.url)
     with pytest.raises(InvalidArgumentError, match="in_order=False is not supported"):
@@ -221,14 +204,3 @@ def test_numpy_scalars_in_a_state_are_accepted(numbers: Dataset) -> None:
     flag: Any = np.bool_(True)
     seeded = StreamingDataset(local=numbers.url, shuffle=flag, shuffle_seed=np.int64(5))
     json.dumps(StreamingDataLoader(seeded).state_dict())
-
-
-def test_dataset_state_equals_the_state_loaded_into_its_loader(numbers: Dataset) -> None:
-    """Samples iterated over before loading do not count."""
-    loader = torch_loader(numbers, batch_size=3)
-    taken(loader, 3)
-    state = loader.state_dict()
-    dataset: Any = loader.dataset
-    assert len(list(islice(dataset, 7))) == 7
-    loader.load_state_dict(state)
-    assert dataset.state_dict() == state

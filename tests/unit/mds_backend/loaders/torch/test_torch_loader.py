@@ -3,41 +3,18 @@
 import gc
 import threading
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.kit.loaders import column, rows, torch_loader
+from tests.kit.loaders import rows, torch_loader
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, InvalidArgumentError
 
 ROWS, SHARDS = 100, 10
-
-
-@pytest.mark.parametrize(
-    ("batch_size", "num_workers"), [(1, 0), (30, 0), (100, 0), (1000, 0), (30, 2), (1000, 2)]
-)
-def test_rows_are_yielded_in_stored_order(
-    numbers: Dataset, batch_size: int, num_workers: int
-) -> None:
-    loader = torch_loader(numbers, batch_size=batch_size, num_workers=num_workers)
-    batches = column(loader)
-    assert list(chain.from_iterable(batches)) == list(range(100))
-    assert len(batches) == len(loader)
-    assert {len(batch) for batch in batches[:-1]} <= {batch_size}
-
-
-def test_infinite_epochs_have_no_length(numbers: Dataset) -> None:
-    loader = torch_loader(numbers, batch_size=80, num_epochs=None)
-    with pytest.raises(TypeError, match="never ends"):
-        len(loader)
-    batches = iter(loader)
-    assert [next(batches)["number"][0].item() for _ in range(5)] == [0, 80, 60, 40, 20]
-    batches.close()
 
 
 def test_dataset_is_opened_on_first_use(tmp_path: Path) -> None:
@@ -47,15 +24,6 @@ def test_dataset_is_opened_on_first_use(tmp_path: Path) -> None:
         pytest.fail("the dataset does not exist")
     with pytest.raises(DatasetNotFoundError):
         next(iter(loader))
-
-
-def test_loader_counts_the_rows_that_it_yields(numbers: Dataset) -> None:
-    loader = torch_loader(numbers, batch_size=30, num_epochs=2)
-    assert loader.num_samples_yielded == 0
-    counts = []
-    for _ in loader:
-        counts.append(loader.num_samples_yielded)
-    assert counts == [30, 60, 90, 120, 150, 180, 200]
 
 
 def test_tensors_are_writable_and_do_not_share_memory(numbers: Dataset) -> None:

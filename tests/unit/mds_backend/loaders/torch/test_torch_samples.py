@@ -3,7 +3,6 @@
 import copy
 from datetime import date, datetime, timezone
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -62,28 +61,6 @@ def test_batches_of_samples_equal_batches_of_columns(
     assert len(counts) == 1
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize(("make", "sign"), MAKERS)
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_iterating_over_samples_resumes_from_a_state(
-    numbers: Dataset, make: Any, sign: int, num_workers: int
-) -> None:
-    options = {"shuffle": {"seed": 3, "window": 30}, "batch_size": 9, "num_workers": num_workers}
-    whole = column(make(numbers, **options))
-    first, second = make(numbers, **options), make(numbers, **options)
-    iterator = iter(first)
-    assert column(islice(iterator, 4)) == whole[:4]
-    state = first.state_dict()
-    assert state["sample_in_epoch"] == 36
-    assert first.num_samples_yielded == 36
-    iterator.close()
-    second.load_state_dict(state)
-    assert column(second) == whole[4:]
-    plain = torch_loader(numbers, **options)
-    plain.load_state_dict(state)
-    assert column(plain) == [[sign * n for n in batch] for batch in whole[4:]]
-
-
 @pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
 @pytest.mark.parametrize("rank", [0, 1])
 def test_samples_of_a_transform_that_adds_rows_are_complete(numbers: Dataset, rank: int) -> None:
@@ -98,16 +75,6 @@ def test_samples_of_a_transform_that_adds_rows_are_complete(numbers: Dataset, ra
         )
         rows[transform is None] = [sample["number"] for sample in dataset]
     assert rows[False] == np.repeat(rows[True], 2).tolist()
-
-
-def test_copied_iteration_keeps_its_position(numbers: Dataset) -> None:
-    dataset = StreamingDataset(local=numbers.url, order=ExactOrder(), batch_size=10)
-    iterator = iter(dataset)
-    list(islice(iterator, 25))
-    copied = copy.copy(dataset)
-    state = copied.state_dict()
-    list(iterator)
-    assert copied.state_dict() == state
 
 
 def test_empty_batch_has_the_columns_of_other_batches(tmp_path: Path) -> None:

@@ -193,17 +193,6 @@ def test_forked_worker_does_not_inherit_its_parents_position(url: str) -> None:
         read_all(loader)
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
-def test_copied_dataset_keeps_its_sample_position(url: str, duplicate: Any) -> None:
-    dataset = StreamingDataset(local=url, batch_size=BATCH)
-    samples = iter(dataset)
-    _ = list(islice(samples, 11))
-    other, state = duplicate(dataset), dataset.state_dict()
-    _ = list(islice(samples, 3))
-    assert (state["sample_in_epoch"], dataset.state_dict()["sample_in_epoch"]) == (11, 14)
-    assert other.state_dict() == state
-
-
 def plain(url: str, order: str, num_workers: int = 0, **options: Any) -> DataLoader[Any]:
     dataset = dataset_in(order, url, BATCH)
     return DataLoader(dataset, BATCH, num_workers=num_workers, **options)
