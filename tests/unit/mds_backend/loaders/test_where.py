@@ -14,9 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.kit.loaders import rows
 from tests.kit.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
@@ -66,60 +63,6 @@ def chosen(url: str, **options: Any) -> list[int]:
     return [sample["number"] for sample in dataset]
 
 
-def matches(row: dict[str, Any], term: tuple[str, str, Any]) -> bool:
-    """Whether a row matches a condition, with nulls as in ``filters=``."""
-    found, (_, comparison, value) = row[term[0]], term
-    if comparison == "in":
-        return found in value
-    if comparison == "not in":
-        return found not in value
-    if found is None or value is None:
-        return value is None and (found is None) == (comparison in ("=", "=="))
-    return {
-        "=": found == value,
-        "==": found == value,
-        "!=": found != value,
-        "<": found < value,
-        ">": found > value,
-        "<=": found <= value,
-        ">=": found >= value,
-    }[comparison]
-
-
-comparisons = st.sampled_from(["=", "==", "!=", "<", ">", "<=", ">="])
-terms = st.one_of(
-    st.tuples(st.sampled_from(["number", "half"]), comparisons, st.integers(-1, 21)),
-    st.tuples(st.just("day"), comparisons, st.sampled_from([row["day"] for row in TABLE])),
-    st.tuples(st.just("time"), comparisons, st.sampled_from([row["time"] for row in TABLE])),
-    st.tuples(
-        st.just("text"),
-        st.sampled_from(["in", "not in"]),
-        st.sets(st.sampled_from("abc"), min_size=1),
-    ),
-    st.tuples(st.sampled_from(["text", "half", "list"]), st.sampled_from(["=", "!="]), st.none()),
-)
-
-
-@given(
-    st.lists(st.lists(terms, min_size=1, max_size=3), min_size=1, max_size=2),
-    st.none() | st.lists(st.integers(0, 19), min_size=1),
-)
-def test_exactly_the_matching_rows_are_read(
-    table: str, where: list[list[Any]], given_rows: list[int] | None
-) -> None:
-    numbers = range(20) if given_rows is None else given_rows
-    expected = [
-        number
-        for number in numbers
-        if any(all(matches(TABLE[number], term) for term in one) for one in where)
-    ]
-    if expected:
-        assert chosen(table, where=where, rows=given_rows, columns=["number"]) == expected
-    else:
-        with pytest.raises(InvalidArgumentError, match="matches none of the"):
-            chosen(table, where=where, rows=given_rows)
-
-
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
@@ -142,21 +85,6 @@ def test_expressions_that_are_shown_alike_have_their_own_results(table: str) -> 
     for value in (12, 13):
         values = pa.array([*range(-50, 0), value, *range(50, 100)])
         assert chosen(table, where=pc.field("number").isin(values)) == [value]
-
-
-def test_all_ranks_have_equal_batches_of_the_matching_rows(url: str) -> None:
-    found = []
-    for rank in range(3):
-        dataset = StreamingDataset(
-            local=url, order=ExactOrder(rank=rank, world_size=3), where=[("number", "<", 8)]
-        )
-        found.append([batch["number"].tolist() for batch in StreamingDataLoader(dataset, 3)])
-    assert found == [[[0, 1, 2]], [[3, 4]], [[5, 6, 7]]]
-
-
-def test_elastic_order_has_the_matching_rows(url: str) -> None:
-    dataset = StreamingDataset(local=url, batch_size=4, shuffle=True, where=[("number", "<", 8)])
-    assert sorted(rows(StreamingDataLoader(dataset, 4))) == [*range(8)]
 
 
 def test_conditions_apply_to_all_streams(tmp_path: Path) -> None:
