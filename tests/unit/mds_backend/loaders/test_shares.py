@@ -16,7 +16,7 @@ from mdstorm_backend import (
     StreamingDataset,
     open_dataset,
 )
-from mdstorm_backend.loaders import Consumer, agreement
+from mdstorm_backend.loaders import agreement
 from mdstorm_backend.order import World
 
 ROWS, SHARDS = 1_000, 13
@@ -263,19 +263,3 @@ def test_rest_of_a_resumed_epoch_that_is_left_is_logged(
         rows(islice(loader, 2))
     expected = [] if rows_left is None else [f"at least {rows_left} rows of epoch 0 are skipped"]
     assert [message.split(", so ")[1].split(".")[0] for message in caplog.messages] == expected
-
-
-@in_either_order
-@pytest.mark.parametrize("used", [1, 2, 3])
-@pytest.mark.parametrize("is_ahead", [False, True])
-def test_batches_that_were_only_prefetched_do_not_advance_the_epoch(
-    url: str, order: str, used: int, *, is_ahead: bool
-) -> None:
-    """Lightning has fetched one more batch than it used, unless it has just used the last one."""
-    loader = loader_in(order, url, BATCH)
-    batches = iter(loader)
-    with Consumer(lambda: is_ahead).requesting():
-        for _ in range(used + is_ahead):
-            next(batches)
-    batches.close()
-    assert loader.dataset.next_epoch == (used > 1)
