@@ -170,6 +170,7 @@ def expected(choice: dict[str, Any]) -> Counter[tuple[int, bytes | None]]:
     return Counter((n, null if found[n] is None else found[n]) for n in numbers)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", CHOICES)
 def test_batches_have_the_content_of_each_file(url: str, name: str) -> None:
     choice = CHOICES[name]
@@ -181,6 +182,7 @@ def test_batches_have_the_content_of_each_file(url: str, name: str) -> None:
 ADAPTERS = [by_row_reader, by_data_loader, by_torch_loader, by_tf_dataset, by_petastorm_dataset]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["shuffled", "elastic", "filters", "mask"])
 @pytest.mark.parametrize("read", ADAPTERS, ids=lambda read: read.__name__)
 def test_adapters_return_the_content_of_each_file(
@@ -207,6 +209,7 @@ def in_row(row: dict[str, Any]) -> dict[str, Any]:
 SIZE = [("size", np.int64, (), False)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("options", [{}, {"filters": [("id", ">", 40)]}, {"shuffle_rows": True}])
 @pytest.mark.parametrize("function", [counted, halved, in_row])
 def test_functions_get_contents_and_may_drop_rows(
@@ -422,6 +425,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return record_requests(monkeypatch)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("make", [make_batch_reader, make_reader])
 @pytest.mark.parametrize(
     "choice",

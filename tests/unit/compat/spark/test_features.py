@@ -148,6 +148,7 @@ def test_features_default_to_all_other_columns(converter: SparkDatasetConverter)
         assert y.tolist() == COLUMNS["label"][:64]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
 def test_transform_columns_can_be_stacked(
     converter: SparkDatasetConverter, batches: Batches
@@ -218,6 +219,7 @@ def test_nulls_without_statistics_in_stacked_matrix_raise_error(tmp_path: Path) 
 VECTORS = [[n + 0.25, n + 0.5] for n in range(6)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
 @pytest.mark.parametrize("in_place", [False, True], ids=["mds", "parquet"])
 def test_vectors_are_stacked_with_numbers(
@@ -361,6 +363,7 @@ def test_values_not_representable_in_stacked_dtype_raise_error(
             batches(converter, features=names, stack=stack)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
 @pytest.mark.parametrize("stack", ["yes", "str", "complex64", 1, None, torch.float32])
 def test_invalid_stack_argument_raises_error(

@@ -32,6 +32,7 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.rglob("*"))
 
 
+@pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize("form", ["file://{}", "file:{}", "{}", "{}/", "{}/*.parquet"])
 def test_parquet_directory_is_read_in_place(data: Path, read: Read, form: str) -> None:

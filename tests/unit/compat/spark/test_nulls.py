@@ -36,6 +36,7 @@ def nulls(tmp_path: Path, name: str) -> SparkDatasetConverter:
     return converter_of(tmp_path / "nulls", {"v": values}, {"v": spark_type})
 
 
+@pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize("pool", ["thread", pytest.param("process", marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", ["predicate", "filters", "where", "rows"])

@@ -49,6 +49,7 @@ def url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     return path.as_uri()
 
 
+@pytest.mark.matrix
 @with_each_shape
 def test_arrays_of_different_shapes_are_lists_of_tensors(
     url: str, shape: tuple[int | None, ...], size: Any

@@ -248,6 +248,7 @@ def test_images_of_different_shapes_in_a_batch_raise_error_without_size(
 DAMAGED = [file(i) if i != 29 else file(i)[:70] for i in range(ROWS)]
 
 
+@pytest.mark.matrix
 @ORDERS
 @pytest.mark.parametrize("transform", [None, Darker()], ids=["", "transform"])
 @pytest.mark.parametrize("num_workers", [0, 1])

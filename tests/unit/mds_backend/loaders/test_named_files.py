@@ -76,6 +76,7 @@ CHOICES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_batches_and_samples_have_contents(

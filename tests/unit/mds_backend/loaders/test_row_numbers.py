@@ -35,6 +35,7 @@ CHOICES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_numbers_count_the_rows_of_all_streams(

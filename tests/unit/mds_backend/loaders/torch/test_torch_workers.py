@@ -407,6 +407,7 @@ def loader_with(made_by: str, url: str, change: Callable[[Any], Any]) -> Streami
     return StreamingDataLoader(StreamingDataset(local=url, batch_size=8), 8, **options)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("first", [0, 40])
 @pytest.mark.parametrize(
     ("made_by", "kind", "problem"),
