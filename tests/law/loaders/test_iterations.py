@@ -143,7 +143,7 @@ class Kind:
     sets_epoch: bool = True
     traces: bool = True
     peek: int = 1
-    examples: int = 30
+    examples: int = 20
 
 
 SHARED = (another, copy.copy)
@@ -208,7 +208,7 @@ KINDS = {
         is_tf=True,
         has_length=False,
         sets_epoch=False,
-        examples=4,
+        examples=3,
     ),
 }
 

@@ -173,7 +173,7 @@ def test_state_after_more_batches_than_len_resumes_with_the_rest_or_the_next_epo
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
-@pytest.mark.parametrize("epoch_size", [None, 43, 38])
+@pytest.mark.parametrize("epoch_size", [None, pytest.param(43, marks=pytest.mark.long), 38])
 @pytest.mark.parametrize("done", [1, 50], ids=["within", "at the end"])
 @pytest.mark.parametrize(
     ("there", "here"), [((2, 6), (3, 4)), ((3, 4), (2, 6)), ((2, 6), (3, 8)), ((2, 6), (3, 5))]
