@@ -3,18 +3,29 @@
 import gc
 import threading
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.kit.loaders import rows, torch_loader
+from tests.kit.loaders import column, rows, torch_loader
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, InvalidArgumentError
 
 ROWS, SHARDS = 100, 10
+
+
+@pytest.mark.parametrize(("batch_size", "num_workers"), [(30, 0), (1000, 2)])
+def test_rows_are_yielded_in_stored_order(
+    numbers: Dataset, batch_size: int, num_workers: int
+) -> None:
+    loader = torch_loader(numbers, batch_size=batch_size, num_workers=num_workers)
+    batches = column(loader)
+    assert list(chain.from_iterable(batches)) == list(range(100))
+    assert len(batches) == len(loader)
 
 
 def test_dataset_is_opened_on_first_use(tmp_path: Path) -> None:
