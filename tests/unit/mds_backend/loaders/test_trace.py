@@ -152,14 +152,13 @@ def test_trace_of_a_state_needs_no_seed(local: str) -> None:
     assert unseeded().trace(state).rows(0).tolist() == next(iterator)["number"].tolist()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 def test_endless_pass_has_each_row_by_the_end_of_the_next_epoch(local: str, order: str) -> None:
     run = {**RUN, "order": order, "num_epochs": None, "drop_last": False}
     loader = make(local, 1, 3, run)
     trace, batches = loader.trace(), rows_of(islice(loader, 40))
     assert [trace.rows(n, 1).tolist() for n in range(40)] == batches
-    for row in range(ROWS):
+    for row in range(0, ROWS, 17):
         batch, rank = trace.where(row)
         assert row in trace.rows(batch, rank)
         assert batch < 8
