@@ -750,6 +750,14 @@ def test_state_after_last_transformed_batch_resumes_with_the_next_epoch(
     assert column(second) == whole
 
 
+@pytest.mark.filterwarnings("ignore:.*no rows:UserWarning")
+def test_state_after_a_pass_without_batches_is_at_the_next_one(numbers: Dataset) -> None:
+    dataset = make(numbers, transform=Where(lambda number: number > ROWS))
+    assert [*dataset] == []
+    state = dataset.state_dict()
+    assert (state["epoch"], state["sample_in_epoch"]) == (1, 0)
+
+
 def test_empty_remainder_of_a_filtered_share_is_read_as_an_empty_pass(numbers: Dataset) -> None:
     """Other ranks may have rows left in the epoch, so this rank must not begin the next one yet."""
     options = {
