@@ -158,10 +158,10 @@ class Lines:
     newline: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.starts = [0, *(end.end() for end in _NEWLINE.finditer(self.text))]
-        found = (end.group() for end in _NEWLINE.finditer(self.text))
-        is_one = len(self.starts) == 1
-        self.newline = next((end for end in found if end != "\r"), "\n" if is_one else "\r")
+        ends = list(_NEWLINE.finditer(self.text))
+        self.starts = [0, *map(re.Match.end, ends)]
+        found = (end.group() for end in ends)
+        self.newline = next((end for end in found if end != "\r"), "\r" if ends else "\n")
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return the line and column of a character, both from 1."""

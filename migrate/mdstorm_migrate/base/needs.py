@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 
 class RequirementError(ValueError):
@@ -115,6 +116,10 @@ class Needs:
         return f"Petastorm is still required, because {self.importers[0]}{others} it"
 
 
+#: Line and column of the beginning and the end of an expression.
+Place: TypeAlias = tuple[int, int, int, int]
+
+
 @dataclass(frozen=True)
 class Given:
     """What other files of a run give a file.
@@ -132,7 +137,7 @@ class Given:
     """
 
     names: Mapping[str, str] | None = None
-    objects: Mapping[tuple[int, int, int, int], frozenset[str]] = field(default_factory=dict)
+    objects: Mapping[Place, frozenset[str]] = field(default_factory=dict)
     shares_root: bool = False
 
 

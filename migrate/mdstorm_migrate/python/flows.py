@@ -19,18 +19,18 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeAlias
 
+from mdstorm_migrate.base.needs import Place
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.links import file_import, runs_of
-from mdstorm_migrate.python.module import PythonModule, dotted, last_name
+from mdstorm_migrate.python.module import PythonModule, dotted, last_name, place_of
 from mdstorm_migrate.python.scopes import Comprehension, Scope
 
 Term: TypeAlias = tuple[Any, ...]
-#: Line and column of the beginning and the end of an expression.
-Place: TypeAlias = tuple[int, int, int, int]
 
 #: Functions that return their arguments, or containers or iterators of them.
 _SAME = frozenset(
@@ -86,11 +86,6 @@ def flows_of(module: PythonModule) -> Flows:
     return _Reader(module).run()
 
 
-def place_of(node: ast.expr) -> Place:
-    """Return the place of an expression."""
-    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
-
-
 _NONE: Term = ("any", ())
 #: A reader, and usual names of readers that come from elsewhere.
 _READER: Term = ("call", ("path", f"{OLD_ROOT}.make_reader"), (), ())
@@ -107,6 +102,7 @@ class _Reader:
         self.found = Flows()
         self.scopes = {one.node: one.scope for one in module.scopes.bindings}
         self.names: dict[Scope, str] = {}
+        self.known: dict[ast.AST | None, Term] = {}
         self.depth = 0
 
     def run(self) -> Flows:
@@ -125,14 +121,20 @@ class _Reader:
         for item in runs_of(self.module.text):
             self.flow("*", ("import", item))
         for node in self.module.scopes.parents:
-            visit = getattr(self, f"visit_{type(node).__name__.lower()}", None)
+            visit = _visit(type(node))
             if visit is not None:
-                visit(node)
+                visit(self, node)
         return self.found
 
     def flow(self, target: str | Term, term: Term) -> None:
         if term != _NONE:
             self.found.flows.append((target, term))
+
+    def keep(self, node: ast.expr) -> None:
+        """Keep the term of an expression whose values rules ask for."""
+        term = self.term(node)
+        if term != _NONE:
+            self.found.terms[place_of(node)] = term
 
     def name(self, scope: Scope) -> str:
         """Return the qualified name of a scope with a dot at its end; empty for the module."""
@@ -155,12 +157,13 @@ class _Reader:
 
     def term(self, node: ast.AST | None) -> Term:
         """Return the term of an expression; parts that are nested too deeply are unknown."""
-        if self.depth == _DEEPEST:
-            return _NONE
-        self.depth += 1
-        found = self.of_node(node)
-        self.depth -= 1
-        return found
+        if node not in self.known:
+            if self.depth == _DEEPEST:
+                return _NONE
+            self.depth += 1
+            self.known[node] = self.of_node(node)
+            self.depth -= 1
+        return self.known[node]
 
     def of_node(self, node: ast.AST | None) -> Term:
         match node:
@@ -245,7 +248,7 @@ class _Reader:
                 self.assign(value, term)
 
     def visit_assign(self, node: ast.Assign) -> None:
-        self.found.terms[place_of(node.value)] = self.term(node.value)
+        self.keep(node.value)
         for target in node.targets:
             self.assign(target, self.term(node.value))
 
@@ -279,17 +282,16 @@ class _Reader:
     visit_yield = visit_return
 
     def visit_call(self, node: ast.Call) -> None:
-        self.found.terms[place_of(node)] = self.term(node)
-        for argument in (*node.args, *(word.value for word in node.keywords)):
-            self.found.terms[place_of(argument)] = self.term(argument)
+        for one in (node, *node.args, *(word.value for word in node.keywords)):
+            self.keep(one)
         if isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
             self.assign(node.func.value, self.terms(node.args[-1:]))
 
     def visit_match(self, node: ast.Match) -> None:
-        self.found.terms[place_of(node.subject)] = self.term(node.subject)
+        self.keep(node.subject)
 
     def visit_attribute(self, node: ast.Attribute) -> None:
-        self.found.terms[place_of(node.value)] = self.term(node.value)
+        self.keep(node.value)
 
     def qualified(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
         return f"{self.name(self.scopes[node])}{node.name}"
@@ -324,3 +326,9 @@ class _Reader:
         self.found.bases[name] = tuple(map(self.term, node.bases))
         annotated = (one.target for one in node.body if isinstance(one, ast.AnnAssign))
         self.found.fields[name] = tuple(one.id for one in annotated if isinstance(one, ast.Name))
+
+
+@cache
+def _visit(kind: type[ast.AST]) -> Callable[[_Reader, Any], None] | None:
+    """Return the method for nodes of a type."""
+    return getattr(_Reader, f"visit_{kind.__name__.lower()}", None)

@@ -257,9 +257,9 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
             case ast.Assign(targets=targets) if depth:
                 names = {last_name(one) for target in targets for one in ast.walk(target)
                          if isinstance(one, ast.Name | ast.Attribute)}  # fmt: skip
-                read = [one for one in module.scopes.parents
-                        if isinstance(one, ast.Name | ast.Attribute) and last_name(one) in names
-                        and isinstance(one.ctx, ast.Load)]  # fmt: skip
+                nodes = module.scopes.nodes
+                read = [one for one in (*nodes[ast.Name], *nodes[ast.Attribute])
+                        if last_name(one) in names and isinstance(one.ctx, ast.Load)]  # fmt: skip
                 return any(_is_compared(module, one, depth - 1) for one in read)
             case ast.stmt():
                 return False

@@ -35,6 +35,8 @@ _OWNER = re.compile(
     |["']?\s*,\s*{OLD_ROOT}=)""",
     re.VERBOSE,
 )
+#: What every match of it contains, which is much faster to find.
+_OWNED = (f".{OLD_ROOT}", f'"{OLD_ROOT}"', f"'{OLD_ROOT}'", f"{OLD_ROOT}=")
 #: ``f"{MODULE}.petastorm"``, or another string that assembles the path of the name in a module.
 _ASSEMBLED = re.compile(rf"(?:[}}\"']|%s)\.{OLD_ROOT}\b")
 #: A string that may be the path of a module.
@@ -87,8 +89,10 @@ class Links:
 def links_of(module: PythonModule) -> Links:
     """Return what links a module to other files."""
     references = module.scopes.references.get(OLD_ROOT, ())
+    nodes = module.scopes.nodes
+    imports = sorted(nodes[ast.Import] + nodes[ast.ImportFrom], key=lambda one: one.lineno)
     return Links(
-        (*file_imports(module.scopes.parents), *runs_of(module.text)),
+        (*file_imports(imports), *runs_of(module.text)),
         any(one.scope.home(OLD_ROOT) is None for one in references),
         resolves(module),
         frozenset(_owners(module)),
@@ -96,6 +100,8 @@ def links_of(module: PythonModule) -> Links:
 
 
 def _owners(module: PythonModule) -> Iterator[str]:
+    if not any(one in module.text for one in _OWNED):
+        return
     yield from _OWNER.findall(module.text)
     if _ASSEMBLED.search(module.text) is not None:
         yield from _MODULE.findall(module.text)

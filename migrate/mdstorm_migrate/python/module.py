@@ -13,7 +13,7 @@ from functools import cached_property
 
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Class
-from mdstorm_migrate.base.needs import NOTHING, Given
+from mdstorm_migrate.base.needs import NOTHING, Given, Place
 from mdstorm_migrate.petastorm.names import CONVERTER, CONVERTER_METHODS, counterpart, is_petastorm
 from mdstorm_migrate.python.scopes import Analysis, Binding, Scope, analyse
 
@@ -58,6 +58,11 @@ def last_name(node: ast.AST) -> str:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
     return ast.unparse(node).rpartition(".")[2]
+
+
+def place_of(node: ast.expr) -> Place:
+    """Return the place of an expression."""
+    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 
 @dataclass(eq=False)
@@ -219,8 +224,7 @@ class PythonModule:
         """
         if not isinstance(node, ast.expr):
             return set()
-        place = node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
-        return {path.rpartition(".")[2] for path in self.given.objects.get(place, ())}
+        return {path.rpartition(".")[2] for path in self.given.objects.get(place_of(node), ())}
 
     def _other_names_of(self, name: str, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
         """Yield the possible values of a name that is assigned only once, each with its scope."""

@@ -11,9 +11,11 @@ The pass is not recursive, so deeply nested expressions do not cause errors.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import cache
+from typing import Any, TypeAlias
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
@@ -99,13 +101,14 @@ class Scope:
 
     def home(self, name: str) -> Scope | None:
         """Return the scope that owns `name` as seen from this scope, or None if no scope does."""
-        for scope in self.with_outer():
-            if scope.is_class and scope is not self:
-                continue
-            if name in scope.global_names:  # `global` also applies to inner functions
-                return self.module if self.module.owns(name) else None
-            if scope.owns(name):
-                return scope
+        scope: Scope | None = self
+        while scope is not None:
+            if scope is self or not scope.is_class:
+                if name in scope.global_names:  # `global` also applies to inner functions
+                    return self.module if self.module.owns(name) else None
+                if scope.owns(name):
+                    return scope
+            scope = scope.parent
         return None
 
     def shadows_global(self, name: str) -> bool:
@@ -130,13 +133,14 @@ class Analysis:
         In textual order.
     references : dict of str to list of Reference
         By name, in textual order.
-    calls : list of ast.Call
-        In textual order.
     strings : list of ast.Constant
         Strings that contain the word petastorm, in textual order.
     declared : set of str
         Names in `global` and `nonlocal` statements.
     parents : dict of ast.AST to ast.AST
+        In textual order.
+    nodes : dict of type to list of ast.AST
+        The nodes of each type, in textual order.
     scopes : dict of ast.AST to Scope
         The scope of each name that is read, each call, and each string in `strings`.
     """
@@ -144,11 +148,16 @@ class Analysis:
     module: Scope
     bindings: list[Binding] = field(default_factory=list)
     references: dict[str, list[Reference]] = field(default_factory=dict)
-    calls: list[ast.Call] = field(default_factory=list)
     strings: list[ast.Constant] = field(default_factory=list)
     declared: set[str] = field(default_factory=set)
     parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    nodes: dict[type, list[Any]] = field(default_factory=lambda: defaultdict(list))
     scopes: dict[ast.AST, Scope] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> list[ast.Call]:
+        """The calls, in textual order."""
+        return self.nodes[ast.Call]
 
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -173,14 +182,11 @@ class _Analyser:
         while self.stack:
             node, scope = self.stack.pop()
             self.children.clear()
-            visit = getattr(self, f"visit_{type(node).__name__.lower()}", None)
-            if visit is None:
-                self.push(ast.iter_child_nodes(node), scope)
-            else:
-                visit(node, scope)
+            self.found.nodes[type(node)].append(node)
+            _visit(type(node))(self, node, scope)
             for child, _ in self.children:
                 self.found.parents[child] = node
-            self.stack.extend(reversed(self.children))
+            self.stack += reversed(self.children)
         for binding in self.nonlocals:
             name, parent = binding.name, binding.scope.parent
             binding.scope = (parent and parent.home(name)) or binding.scope
@@ -189,7 +195,13 @@ class _Analyser:
 
     def push(self, nodes: Iterable[ast.AST | None], scope: Scope) -> None:
         """Visit `nodes` next, in order; None is skipped."""
-        self.children.extend((node, scope) for node in nodes if node is not None)
+        self.children += [(node, scope) for node in nodes if node is not None]
+
+    def visit(self, node: ast.AST, scope: Scope) -> None:
+        self.push(ast.iter_child_nodes(node), scope)
+
+    def visit_attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        self.push([node.value], scope)
 
     def bind(self, binding: Binding) -> None:
         """Record a binding in the scope that owns it."""
@@ -332,7 +344,6 @@ class _Analyser:
     # What rules look for
 
     def visit_call(self, node: ast.Call, scope: Scope) -> None:
-        self.found.calls.append(node)
         self.found.scopes[node] = scope
         self.push([node.func, *node.args, *node.keywords], scope)
 
@@ -340,6 +351,13 @@ class _Analyser:
         if isinstance(node.value, str) and OLD_ROOT in node.value:
             self.found.strings.append(node)
             self.found.scopes[node] = scope
+
+
+@cache
+def _visit(kind: type[ast.AST]) -> Callable[[_Analyser, Any, Scope], None]:
+    found: Callable[[_Analyser, Any, Scope], None]
+    found = getattr(_Analyser, f"visit_{kind.__name__.lower()}", _Analyser.visit)
+    return found
 
 
 def _arguments(node: _Function) -> list[ast.arg]:

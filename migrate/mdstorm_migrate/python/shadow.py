@@ -103,6 +103,7 @@ def is_stub(path: PurePath | None) -> bool:
     )
 
 
+@lru_cache(maxsize=1)
 def _added_folders(text: str) -> frozenset[str]:
     """Return the folders that code adds to the import path."""
     return frozenset(

@@ -146,20 +146,20 @@ def type_tests(module: PythonModule) -> Iterator[Remark]:
 
 def _type_tests(module: PythonModule) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield each object whose type is tested, with the types that it is compared with."""
-    for node in module.scopes.parents:
-        match node:
+    for call in module.scopes.calls:
+        match call:
             case ast.Call(func=ast.Name("isinstance"), args=[tested, types]):
                 yield tested, types
             case ast.Call(func=ast.Name("issubclass"), args=[type_, types]):
                 yield from ((tested, types) for tested in _of_type(type_))
-            case ast.Compare(left=left, comparators=others):
-                sides = [left, *others]
-                for tested in (tested for side in sides for tested in _of_type(side)):
-                    yield from ((tested, one) for one in sides)
-            case ast.Match(subject=tested, cases=cases):
-                patterns = (node for one in cases for node in ast.walk(one.pattern))
-                classes = (one.cls for one in patterns if isinstance(one, ast.MatchClass))
-                yield from ((tested, one) for one in classes)
+    for comparison in module.scopes.nodes[ast.Compare]:
+        sides = [comparison.left, *comparison.comparators]
+        for tested in (tested for side in sides for tested in _of_type(side)):
+            yield from ((tested, one) for one in sides)
+    for match in module.scopes.nodes[ast.Match]:
+        patterns = (node for one in match.cases for node in ast.walk(one.pattern))
+        classes = (one.cls for one in patterns if isinstance(one, ast.MatchClass))
+        yield from ((match.subject, one) for one in classes)
 
 
 def _of_type(node: ast.expr) -> Iterator[ast.expr]:
@@ -188,9 +188,8 @@ _SHOWING = re.compile(r"(?:.*_)?(?:log|print|info|debug|warn|assert|equal)\w*", 
 def files_of_copies(module: PythonModule) -> Iterator[Remark]:
     """Yield the uses of a converter's files in calls, except Petastorm's, that may open them."""
     ours = {call for call, _ in module.calls}
-    own = {one.name for one in module.scopes.parents if isinstance(one, ast.FunctionDef)}
-    used = [one for one in module.scopes.parents
-            if isinstance(one, ast.Attribute) and one.attr in _FILES]  # fmt: skip
+    own = {one.name for one in module.scopes.nodes[ast.FunctionDef]}
+    used = [one for one in module.scopes.nodes[ast.Attribute] if one.attr in _FILES]
     is_own = bool(imported_names(module))
     for node in used:
         if not (is_own or module.makers(node.value) & _CONVERTERS):

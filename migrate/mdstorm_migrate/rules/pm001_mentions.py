@@ -64,17 +64,14 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
         if not _is_marker(module, string):
             for found in pattern.finditer(module.text, *module.span(whole)):
                 yield _note(module.document, *found.span())
-    for node in module.scopes.parents:
-        match node:
-            case ast.Attribute(attr=name, value=owner) if name == OLD_ROOT and _is_module(
-                module, owner
-            ):
-                _, stop = module.span(node)
-                yield _note(module.document, stop - len(name), stop)
-            case ast.ImportFrom(names=names):
-                for one in names:
-                    if one.name == OLD_ROOT:
-                        yield _note(module.document, *module.span(one))
+    for node in module.scopes.nodes[ast.Attribute]:
+        if node.attr == OLD_ROOT and _is_module(module, node.value):
+            _, stop = module.span(node)
+            yield _note(module.document, stop - len(OLD_ROOT), stop)
+    for statement in module.scopes.nodes[ast.ImportFrom]:
+        for one in statement.names:
+            if one.name == OLD_ROOT:
+                yield _note(module.document, *module.span(one))
 
 
 def _is_module(module: PythonModule, owner: ast.expr) -> bool:

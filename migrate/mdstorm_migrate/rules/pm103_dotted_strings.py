@@ -101,10 +101,10 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
             first = inner and inner[0]
             absent, why = _absent(module, string, use), _why(module, string, use)
             yield _renamed(value, *span, first, absent, why, use, module.text)
-    for call in filter(_uses_sys_modules, module.scopes.calls):
-        for word in call.keywords:
-            if word.arg == names.OLD_ROOT:  # patch.dict("sys.modules", petastorm=None)
-                yield _unknown(word.arg, *module.span(word))
+    for word in module.scopes.nodes[ast.keyword]:
+        is_root = word.arg == names.OLD_ROOT  # patch.dict("sys.modules", petastorm=None)
+        if is_root and _uses_sys_modules(module.scopes.parents[word]):
+            yield _unknown(word.arg, *module.span(word))
 
 
 def _use(module: PythonModule, string: ast.Constant) -> _Use | None:

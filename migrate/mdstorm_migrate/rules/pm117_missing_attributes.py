@@ -38,12 +38,14 @@ def check(module: PythonModule) -> Iterable[Finding]:
     if not (imported_names(module) or module.calls or is_reached):
         return
     own: set[str] = set()
-    for node in module.scopes.parents:
-        if isinstance(node, ast.ClassDef):
-            yield from _overridden(module, node, own)
-        elif isinstance(node, ast.Attribute) and node.attr in _PARTS:
+    nodes = module.scopes.nodes
+    for node in nodes[ast.ClassDef]:
+        yield from _overridden(module, node, own)
+    for node in nodes[ast.Attribute]:
+        if node.attr in _PARTS:
             yield from _missing_attribute(module, node)
-        elif isinstance(node, ast.Constant) and node.value in absent.UNMISTAKABLE:  # in `getattr`
+    for node in nodes[ast.Constant]:
+        if node.value in absent.UNMISTAKABLE:  # in `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
         if given.function == "UnischemaField" and not _uses_codecs_only(module):

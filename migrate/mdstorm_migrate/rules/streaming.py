@@ -105,7 +105,7 @@ def strings(module: PythonModule | Document) -> Iterator[Edit | Finding]:
 
 
 def _in_code(module: PythonModule) -> Iterator[Edit | Finding]:
-    for string in (one for one in module.scopes.parents if isinstance(one, ast.Constant)):
+    for string in module.scopes.nodes[ast.Constant]:
         path, inner = str(string.value), inner_span(module, string)
         if inner is None or not _PATH.fullmatch(path) or not names.is_known(path):
             continue

@@ -7,6 +7,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePath
 
 from mdstorm_migrate.python.links import FileImport, file_imports, runs_of
@@ -24,12 +25,17 @@ TEST = re.compile(r"test_.*|.*_test|conftest")
 def text_imports(text: str) -> Iterator[FileImport]:
     """Yield the imports in the text of a file that is not parsed."""
     for match in _STATEMENT.finditer(text):
-        code = match["code"].partition("\\n")[0].rstrip('", \t\r')
-        try:
-            yield from file_imports(ast.parse(code).body)
-        except (SyntaxError, ValueError):
-            continue
+        yield from _statement_imports(match["code"].partition("\\n")[0].rstrip('", \t\r'))
     yield from runs_of(text)
+
+
+@lru_cache(maxsize=4096)
+def _statement_imports(code: str) -> Sequence[FileImport]:
+    """Return the imports of a statement; cached because many files repeat it."""
+    try:
+        return list(file_imports(ast.parse(code).body))
+    except (SyntaxError, ValueError):
+        return []
 
 
 class Resolver:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from mdstorm_migrate.base.needs import Given
+from mdstorm_migrate.base.needs import Given, Place
 from mdstorm_migrate.petastorm.absent import ATTRIBUTES
 from mdstorm_migrate.petastorm.names import CONVERTER, CONVERTER_METHODS, OLD_ROOT, counterpart
-from mdstorm_migrate.python.flows import Flows, Place, Term
+from mdstorm_migrate.python.flows import Flows, Term
 from mdstorm_migrate.python.links import FileImport, Links
 from mdstorm_migrate.run.facts import Facts
 from mdstorm_migrate.run.imports import TEST, ImportGraph, closure
@@ -64,7 +64,7 @@ def given_to(
     sharing = _sharing_root(mentioning, graph)
     found = {}
     for path in sorted(solver.flows):
-        names, objects = dict(solver.names(path)), dict(solver.objects(path))
+        names, objects = dict(solver.names(path)), solver.objects[path]
         is_reached = path in reached or bool(names) or bool(objects)
         if path in mentioning or is_reached:
             found[path] = Given(names if is_reached else None, objects, path in sharing)
@@ -75,7 +75,7 @@ def given_alone(flows: Flows) -> Given:
     """Return what a file that is migrated alone shows about its own names."""
     solver = _Solver(ImportGraph({}))
     solver.add({Path(): flows})
-    return Given(objects=dict(solver.objects(Path())))
+    return Given(objects=solver.objects[Path()])
 
 
 class _Solver:
@@ -83,12 +83,14 @@ class _Solver:
 
     def __init__(self, graph: ImportGraph) -> None:
         self.flows: dict[Path, Flows] = {}
+        self.objects: dict[Path, dict[Place, frozenset[str]]] = {}
         self._graph = graph
         self._files: dict[Path, dict[FileImport, Sequence[Path]]] = {}
         self._known: dict[Path, dict[str, set[Value]]] = defaultdict(dict)
         self._readers: dict[tuple[Path, str], set[Path]] = defaultdict(set)
         self._changed: set[Path] = set()
         self._called: set[Path] = set()
+        self._of_terms: dict[int, set[Value]] = {}
         self._path = self._reader = Path()
 
     def add(self, flows: Mapping[Path, Flows]) -> None:
@@ -97,15 +99,34 @@ class _Solver:
         self._files |= {path: dict(self._graph.targets.get(path, ())) for path in flows}
         self._changed |= self.flows.keys()
         while self._changed:
-            self._path = self._reader = min(self._changed)
-            self._changed.remove(self._path)
-            own = self.flows[self._path]
-            for target, term in own.flows:
-                self._assign(target, self._values(term))
-            for symbol, name in own.tested.items():
-                self._grow(self._path, symbol, self._fixture(name))
-            for term in own.terms.values():  # calls pass their arguments
-                self._values(term)
+            for path in sorted(self._changed):
+                self._changed.remove(path)
+                self._flow(path)
+
+    def _flow(self, path: Path) -> None:
+        """Let values flow through a file once; if this changes them, the file is changed again."""
+        self._path = self._reader = path
+        self._of_terms = {}
+        own = self.flows[path]
+        for target, term in own.flows:
+            self._assign(target, self._values(term))
+        for symbol, name in own.tested.items():
+            self._grow(path, symbol, self._fixture(name))
+        self.objects[path] = dict(self._made(own))
+
+    def _made(self, own: Flows) -> Iterator[tuple[Place, frozenset[str]]]:
+        """Yield the expressions that may be Petastorm's objects, with the paths of their makers.
+
+        The values of each term are needed in any case, because calls pass their arguments.
+        """
+        for place, term in own.terms.items():
+            made = {
+                value.removesuffix("()")
+                for value in self._values(term)
+                if isinstance(value, str) and value.endswith("()")
+            }
+            if made:
+                yield place, frozenset(made)
 
     def wanted(self) -> set[Path]:
         """Return the files that Petastorm's parts or objects reach, and that are not parsed yet."""
@@ -135,7 +156,7 @@ class _Solver:
         """Yield the names, with attributes, by which a file reaches parts of Petastorm."""
         self._path = path
         for item in self._files[path]:
-            for value in sorted(self._values(("import", item)), key=str):
+            for value in sorted(self._of_import(item), key=str):
                 if isinstance(value, str):
                     yield from [] if value.endswith("()") else [(item.bound, value)]
                 elif value.kind == "module":
@@ -145,18 +166,6 @@ class _Solver:
                     for symbol in self._symbols(value.path):
                         paths = sorted(filter(_is_part, self._read(value.path, symbol)), key=str)
                         yield from ((f"{prefix}{symbol}", str(one)) for one in paths[:1])
-
-    def objects(self, path: Path) -> Iterator[tuple[Place, frozenset[str]]]:
-        """Yield the expressions that may be Petastorm's objects, with the paths of their makers."""
-        self._path = path
-        for place, term in self.flows[path].terms.items():
-            made = {
-                value.removesuffix("()")
-                for value in self._values(term)
-                if isinstance(value, str) and value.endswith("()")
-            }
-            if made:
-                yield place, frozenset(made)
 
     def _symbols(self, path: Path) -> list[str]:
         """Return the names of a module that are not private to a function or class."""
@@ -204,6 +213,12 @@ class _Solver:
 
     def _values(self, term: Term) -> set[Value]:
         """Return what a term of the current file may be."""
+        found = self._of_terms.get(id(term))
+        if found is None:
+            found = self._of_terms[id(term)] = self._of_term(term)
+        return found
+
+    def _of_term(self, term: Term) -> set[Value]:
         match term:
             case "name", str(symbol):
                 return self._read(self._path, symbol)
@@ -214,7 +229,7 @@ class _Solver:
             case "self", str(name):
                 return {Part("object", self._path, name)}
             case "import", FileImport() as item:
-                return {one for file in self._imported(item) for one in self._of_file(item, file)}
+                return self._of_import(item)
             case "attribute", owner, str(name):
                 found = {
                     one for value in self._values(owner) for one in self._attribute(value, name)
@@ -227,8 +242,9 @@ class _Solver:
                 return {one for part in parts for one in self._values(part)}
         return set()
 
-    def _imported(self, item: FileImport) -> Sequence[Path]:
-        return self._files[self._path].get(item, ())
+    def _of_import(self, item: FileImport) -> set[Value]:
+        files = self._files[self._path].get(item, ())
+        return {one for file in files for one in self._of_file(item, file)}
 
     def _of_file(self, item: FileImport, file: Path) -> set[Value]:
         """Return what an import of one file provides."""

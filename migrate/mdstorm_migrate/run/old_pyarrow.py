@@ -94,11 +94,10 @@ def _uses_in(document: Document) -> list[tuple[int, str]]:
     uses: list[tuple[ast.AST, str]] = []
     for binding in module.scopes.bindings:
         uses += [(binding.node, path) for path in (binding.target or "", binding.imported_module)]
-    for node in module.scopes.parents:
-        if isinstance(node, ast.Attribute):
-            uses.append((node, _path(module, node)))
-        elif isinstance(node, ast.Call) and _is_of_pyarrow(module, node.func):
-            uses += [(keyword, f"{keyword.arg}=") for keyword in node.keywords]
+    uses += [(one, _path(module, one)) for one in module.scopes.nodes[ast.Attribute]]
+    for call in module.scopes.calls:
+        if _is_of_pyarrow(module, call.func):
+            uses += [(keyword, f"{keyword.arg}=") for keyword in call.keywords]
     return sorted({(module.span(node)[0], name) for node, name in uses if name in _REMOVED})
 
 
