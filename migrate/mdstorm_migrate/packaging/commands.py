@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import chain
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
@@ -97,12 +98,11 @@ def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
                 yield tool, start, at
 
 
-def installed(text: str) -> Iterator[tuple[str, Requirement]]:
-    """Yield the requirements for Petastorm in install commands, each with its tool."""
-    if OLD_ROOT not in text.lower():
-        return
+def installed(text: str, name: str = OLD_ROOT) -> Iterator[tuple[str, Requirement]]:
+    """Yield the requirements for a distribution in install commands, each with its tool."""
     for tool, start, stop in install_commands(text):
-        for found in (*find_requirements(text, start, stop), *find_addresses(text, start, stop)):
+        found_in = (find(text, start, stop, name) for find in (find_requirements, find_addresses))
+        for found in chain.from_iterable(found_in):
             option = _OPTION.search(text, max(found.start - 60, start), found.start)
             is_named = option is not None and not (found.is_copy and option["editable"])
             if not (is_named or is_commented_out(text, found.start)):

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import install_commands, installed
-from mdstorm_migrate.packaging.requirement import is_versioned, name_at, requirements_at
+from mdstorm_migrate.packaging.requirement import (
+    Requirement,
+    is_versioned,
+    name_at,
+    requirements_at,
+)
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 from mdstorm_migrate.packaging.toml import Setting, dependency_keys, requirement_strings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
@@ -96,13 +101,22 @@ _COMMANDS: frozenset[Kind] = frozenset(
 
 def requires_petastorm(document: Document) -> bool:
     """Whether a document other than Python lists or installs Petastorm, and may be edited."""
-    text = document.text
-    if document.kind == "requirements" and is_generated(text):
-        return False
-    if document.kind in _COMMANDS and any(True for _ in installed(text)):
-        return True
-    found = (requirements_at(text, one.start, one.stop) for one in listed(document))
-    return any(True for each in found for _ in each)
+    is_lock = document.kind == "requirements" and is_generated(document.text)
+    return not is_lock and any(True for _ in required(document))
+
+
+def required(
+    document: Document, name: str = OLD_ROOT
+) -> Iterator[tuple[Requirement, Place | None]]:
+    """Yield the requirements for a distribution in a document other than Python.
+
+    Each comes with the place where pip's requirements are listed, or None where conda's are.
+    """
+    for one in listed(document):
+        for found in requirements_at(document.text, one.start, one.stop, name):
+            yield found, one.place
+    for tool, found in installed(document.text, name) if document.kind in _COMMANDS else ():
+        yield found, "word" if tool == "pip" else None
 
 
 @dataclass(frozen=True)

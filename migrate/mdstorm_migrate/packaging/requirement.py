@@ -134,8 +134,12 @@ def find_requirements(
         yield Requirement(first, last, extras, is_copy, is_open, is_conda, is_old)
 
 
-def find_addresses(text: str, start: int = 0, stop: int | None = None) -> Iterator[Requirement]:
-    """Yield the repositories, folders and archives from which Petastorm is installed."""
+def find_addresses(
+    text: str, start: int = 0, stop: int | None = None, name: str = OLD_ROOT
+) -> Iterator[Requirement]:
+    """Yield the addresses from which Petastorm is installed; other distributions have none."""
+    if name != OLD_ROOT:
+        return
     for match in _ADDRESS.finditer(text, start, len(text) if stop is None else stop):
         yield Requirement(*match.span(), is_copy=True)
 
@@ -151,16 +155,18 @@ def is_local_version(version: str) -> bool:
     return _LOCAL_VERSION.search(version) is not None
 
 
-def requirements_at(text: str, start: int, stop: int) -> Iterator[Requirement]:
-    """Yield the requirement for Petastorm in a string that is one, such as an item of a list.
+def requirements_at(
+    text: str, start: int, stop: int, name: str = OLD_ROOT
+) -> Iterator[Requirement]:
+    """Yield the requirement for a distribution in a string that is one, such as an item of a list.
 
     A channel may precede it; only a marker, a comment, conda's version or unknown text may follow.
     """
-    for found in find_requirements(text, start, stop):
+    for found in find_requirements(text, start, stop, name):
         is_whole = found.is_open or found.is_conda or _AFTER.match(text, found.stop, stop)
         if is_whole and _BEFORE.fullmatch(text, start, found.start):
             yield found
-    yield from find_addresses(text, start, stop)
+    yield from find_addresses(text, start, stop, name)
 
 
 def name_at(text: str, start: int, stop: int) -> str | None:

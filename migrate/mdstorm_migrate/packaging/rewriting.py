@@ -61,7 +61,7 @@ def rewrite_requirement(
         yield Edit(rule, "exact", at, end, "", ALREADY, topic="install")
         return
     else:
-        text = _quoted(document, found, place, new)
+        text = quoted(document, found, place, new)
         yield Edit(rule, "exact", found.start, found.stop, text, MESSAGE, topic="install")
         if comment := _VERSION_COMMENT.match(document.text, found.stop):
             what = "remove the comment on Petastorm's version"
@@ -114,7 +114,7 @@ def refusal(document: Document, found: Requirement, rule: str) -> Finding | None
     return None
 
 
-def _quoted(document: Document, found: Requirement, place: Place, new: str) -> str:
+def quoted(document: Document, found: Requirement, place: Place, new: str) -> str:
     """Return a requirement with the quotes that its place needs."""
     if place == "word":
         return quoted_word(document.text, found.start, found.stop, new)

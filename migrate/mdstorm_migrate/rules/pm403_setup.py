@@ -5,50 +5,32 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging import requirement
-from mdstorm_migrate.packaging.commands import installed, rewrite_commands, rewrite_runs
+from mdstorm_migrate.packaging.commands import rewrite_commands, rewrite_runs
 from mdstorm_migrate.packaging.lists import rewrite_listed
+from mdstorm_migrate.packaging.requirement import Requirement
 from mdstorm_migrate.packaging.rewriting import (
     CONDA,
     MESSAGE,
-    Place,
     manual,
     refusal,
     rewrite_requirement,
 )
+from mdstorm_migrate.packaging.strings import required_in
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
+from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
 from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM403"
 
 _WHAT = "this string requires Petastorm"
 _REMEDY = "require mdstorm here; its version numbers are its own"
-#: Arguments, keys and functions that take requirements for pip to install, also as a single string.
-#: A string that is not in one of them, or in a command, is reported and left.
-_PIP = frozenset(
-    [
-        *("install_requires", "setup_requires", "tests_require", "extras_require"),  # setup()
-        *("PipInstall()", "PythonPyPiLibrary()", "add_pip_package()", "installPyPI()"),
-        *("install()", "install_pypi_package()", "pip_install()", "uv_pip_install()"),
-        *("dependencies", "packages_to_install", "pip", "pip_packages", "pypi", "requirements"),
-        *("extra_pip_requirements", "pip_requirements"),  # MLflow
-    ]
-)
-#: The same for conda.
-_CONDA = frozenset({"conda_install()", "conda_packages"})
 #: Uses of Petastorm in a string that also installs it. The string is edited only if all its uses
 #: can be edited.
 _USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
-_ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
-#: A version in a dictionary of packages and versions.
-_VERSION = re.compile(r"[=<>~^]*\d[\w.*]*")
-_LISTS = (ast.List, ast.Tuple, ast.Set)
 
 
 @rule(
@@ -73,89 +55,31 @@ def requires(module: PythonModule) -> bool:
 def _string_results(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Finding]:
     """Yield edits and findings for a string in code that requires or installs Petastorm."""
     value, span = str(string.value), inner_span(module, string)
-    parent = module.scopes.parents.get(string)
-    if isinstance(parent, ast.Expr):  # a docstring, or an example
-        return
-    runs = [] if span is None else list(rewrite_runs(module.document, CODE, *span))
-    runs = [one for one in runs if isinstance(one, Edit)]  # others may be messages
-    is_using = len(runs) < len(_USING.findall(value))
-    yield from () if is_using else runs
-    place: Place = "string"
-    tool: str | None = "pip"
-    if _ADDRESS.match(value):
-        found = list(requirement.find_addresses(value))
-    elif (commands := [one for _, one in installed(value)]) and not is_using:
-        found, place = commands, "word"
-    else:
-        found, tool = list(_lines(value)), _tool(module, string)
-        if _is_pinned_key(module, string):
-            found, tool = [requirement.Requirement(*module.span(string))], None
-        elif tool is None and not requirement.is_versioned(value):
-            return  # a name alone may mean anything
-    is_verbatim = span is not None and module.text[slice(*span)] == value
-    is_whole = is_verbatim and not isinstance(parent, ast.BinOp)
-    for one in found:
-        if span is None or tool is None or not is_whole:
-            start, stop = module.span(string)
-            yield _left(module.document, replace(one, start=start, stop=stop))
-            return
-        at = replace(one, start=span[0] + one.start, stop=span[0] + one.stop)
-        if tool == "conda":
-            yield manual(at, CODE, CONDA, "remove petastorm here, and let pip install mdstorm")
-            continue
-        if place == "string" and "\n" in value:
-            place = "line"
-        elif place == "string" and isinstance(parent, ast.Call) and not _is_command(parent):
-            place = "alone"  # most functions accept a single requirement
-        for result in rewrite_requirement(module.document, at, CODE, place):
-            yield result
-            if isinstance(result, Edit) and (result.start, result.stop) == (at.start, at.stop):
-                yield from _version_arguments(module, string)
+    is_docstring = isinstance(module.scopes.parents.get(string), ast.Expr)
+    runs = rewrite_runs(module.document, CODE, *span) if span and not is_docstring else ()
+    edits = [one for one in runs if isinstance(one, Edit)]  # others may be messages
+    is_using = len(edits) < len(_USING.findall(value))
+    yield from () if is_using else edits
+    for found, place, tool in required_in(module, string):
+        if tool is None:
+            yield _left(module.document, found)
+        elif tool == "conda":
+            yield manual(found, CODE, CONDA, "remove petastorm here, and let pip install mdstorm")
+        elif not (is_using and place == "word"):
+            for result in rewrite_requirement(module.document, found, CODE, place):
+                yield result
+                if (result.start, result.stop) == (found.start, found.stop) and isinstance(
+                    result, Edit
+                ):
+                    yield from _version_arguments(module, string)
 
 
-def _left(document: Document, found: requirement.Requirement) -> Finding:
+def _left(document: Document, found: Requirement) -> Finding:
     """Return the finding about a string that is left because nothing is known to install it."""
     needs = document.needs
     if needs.importers and not needs.moved:
         return Finding(CODE, "note", found.start, found.stop, needs.why_petastorm_stays)
     return refusal(document, found, CODE) or manual(found, CODE, _WHAT, _REMEDY)
-
-
-def _lines(value: str) -> Iterator[requirement.Requirement]:
-    """Yield the requirements of Petastorm in a string that is one, or has one on each line."""
-    for line in re.finditer(r"[^\n]+", value):
-        yield from islice(requirement.requirements_at(value, *line.span()), 1)
-
-
-def _tool(module: PythonModule, string: ast.Constant) -> str | None:
-    """Return what installs a string that is a requirement, ``pip`` or ``conda``, or None."""
-    parent = module.scopes.parents.get(string)
-    if _is_command(parent):
-        return "pip"
-    siblings = parent.elts if isinstance(parent, _LISTS) else []
-    is_beside_pip = any(isinstance(one, ast.Dict) for one in siblings)  # `- pip: […]`
-    for name in _takers(module, string):
-        if name in _CONDA or (name in _PIP and is_beside_pip):
-            return "conda"
-        if name in _PIP:
-            return "pip"
-    return None
-
-
-def _is_pinned_key(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is a key of packages and versions: ``packages={"petastorm": "0.12"}``."""
-    match module.scopes.parents.get(string):
-        case ast.Dict(keys=keys, values=values) as table if string in keys:
-            version = string_value(values[keys.index(string)]) or ""
-            is_given = isinstance(module.scopes.parents.get(table), ast.keyword)
-            return is_given and string.value == OLD_ROOT and bool(_VERSION.fullmatch(version))
-    return False
-
-
-def _is_command(parent: ast.AST | None) -> bool:
-    """Whether a list or call contains the words of an install command."""
-    words = parent.args if isinstance(parent, ast.Call) else getattr(parent, "elts", ())
-    return any(string_value(one) == "install" for one in words)
 
 
 def _version_arguments(module: PythonModule, string: ast.Constant) -> Iterator[Edit]:
@@ -167,80 +91,3 @@ def _version_arguments(module: PythonModule, string: ast.Constant) -> Iterator[E
         if (value or "")[:1].isdigit() or getattr(one, "arg", None) == "version":
             start, stop = module.span(before)[1], module.span(one)[1]
             yield Edit(CODE, "exact", start, stop, "", MESSAGE, topic="install")
-
-
-#: Functions and methods that return what they are given in a different form.
-_SAME = frozenset(
-    [
-        *("format", "frozenset", "join", "list", "set", "sorted", "split", "splitlines"),
-        *("strip", "tuple"),
-    ]
-)
-#: Maximum number of variables and functions through which a value is followed.
-_DEPTH = 3
-
-
-def _takers(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> Iterator[str]:
-    """Yield the names of the arguments, keys and calls that take a value, from the inside outward.
-
-    The name of a called function ends with ``()``. A value is followed through variables and the
-    results of functions. What takes a ``package`` is the next one: ``pypi`` in
-    ``{"pypi": {"package": "petastorm"}}``.
-    """
-    child = node
-    for owner in module.ancestors(node):
-        match owner:
-            case ast.Dict(keys=keys, values=values) if child in values:
-                yield string_value(keys[values.index(child)]) or ""
-            case ast.keyword(arg="package" | "packages"):
-                pass
-            case ast.keyword(arg=argument):
-                yield argument or ""
-                return
-            case ast.Attribute(attr=method) if method in _SAME:
-                pass
-            case ast.Call(func=ast.Attribute(value=ast.Name() as name, attr="append" | "extend")):
-                for one in _same(module, name) if depth else ():
-                    yield from _takers(module, one, depth - 1)
-                return
-            case ast.Call(func=function) if last_name(function) not in _SAME:
-                yield f"{last_name(function)}()"
-                return
-            case ast.Subscript(value=value) if value is child:
-                pass
-            case ast.List() | ast.Tuple() | ast.Set() | ast.Starred() | ast.BinOp() | ast.Call():
-                pass
-            case ast.IfExp() | ast.JoinedStr() | ast.FormattedValue():
-                pass
-            case ast.Assign(targets=[ast.Subscript(slice=key)]):
-                yield string_value(key) or ""
-                return
-            case ast.stmt():
-                for read in _reads(module, owner) if depth else ():
-                    yield from _takers(module, read, depth - 1)
-                return
-            case _:
-                return
-        child = owner
-
-
-def _reads(module: PythonModule, statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the reads of the variable, or the calls of the function, that gets a value."""
-    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-    if isinstance(statement, ast.Return):
-        targets = [one for one in module.ancestors(statement) if isinstance(one, ast.FunctionDef)]
-    match targets[:1]:
-        case [ast.Name(id=name) | ast.FunctionDef(name=name) as target]:
-            for read in module.scopes.references.get(name, ()):
-                if any(one.node is target for one in module.bindings(name, read.scope)):
-                    parent = module.scopes.parents[read.node]
-                    is_called = isinstance(parent, ast.Call) and parent.func is read.node
-                    yield parent if is_called else read.node
-
-
-def _same(module: PythonModule, name: ast.Name) -> Iterator[ast.Name]:
-    """Yield the reads of the variable that a name reads."""
-    home = module.scope_of(name).home(name.id)
-    for read in module.scopes.references.get(name.id, ()):
-        if read.node is not name and read.scope.home(name.id) is home:
-            yield read.node

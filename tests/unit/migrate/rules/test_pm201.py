@@ -93,6 +93,9 @@ def test_other_package_named_streaming_is_unchanged(text: str) -> None:
     ("Dockerfile", "RUN pip install mosaicml-streaming\n", 'RUN pip install "mdstorm[torch]"\n'),
     ("setup.py", "setup(install_requires=['{}'])\n", ""),
     ("environment.yml", "dependencies:\n  - pip:\n    - {}\n", ""),
+    ("a.py", "run(['uv', 'pip', 'install', '{}'])\n", ""),
+    ("a.py", "N = ['{}']\nsetup(install_requires=N)\n", ""),
+    ("jobs.yml", 'libraries:\n  - pypi:\n      package: "{}"\n', ""),
 )
 def test_streaming_requirements_are_replaced_by_mdstorm(path: str, before: str, after: str) -> None:
     after = after or before.format("mdstorm[torch]")
@@ -106,11 +109,21 @@ def test_streaming_requirements_are_replaced_by_mdstorm(path: str, before: str, 
     ("requirements.txt", "mosaicml-streaming @ git+https://host/x\n"),
     ("requirements.txt", "conda-forge::mosaicml-streaming\n"),
     ("setup.py", "REQUIRES = ['mosaicml-streaming==' + VERSION]\n"),
+    ("a.py", "NEEDS = 'mosaicml-streaming==0.8'\n"),
 )
 def test_streaming_requirement_that_cannot_be_edited_needs_manual_review(
     path: str, text: str
 ) -> None:
     assert [one.cls for one in noop(text, path).findings] == ["manual"]
+
+
+@each(
+    ("a.py", "print('mosaicml-streaming')\n"),
+    ("a.py", "def f():\n    '''Needs 'mosaicml-streaming==0.8'.'''\n"),
+    ("pyproject.toml", '[project]\ndescription = "like mosaicml-streaming"\n'),
+)
+def test_name_of_streaming_that_requires_nothing_is_left(path: str, text: str) -> None:
+    assert noop(text, path).findings == ()
 
 
 def test_streaming_code_without_option_is_unchanged_and_gets_one_hint(tmp_path: Path) -> None:
