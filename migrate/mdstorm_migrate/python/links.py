@@ -16,12 +16,15 @@ RUN = re.compile(
     re.MULTILINE,
 )
 
-#: Calls and definitions of functions that resolve names, except calls with a literal. The names are
-#: given elsewhere, as in a table or a configuration file, or are assembled by code.
-RESOLVES = re.compile(
-    r"\b(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
-    r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI)"
-    r"\(\s*(?:(?![\s\"'])|([\"'])[^\"'\n]*\1\s*[+%.])"
+#: Functions that resolve names, and their calls and definitions, except calls with a literal. The
+#: names are given elsewhere, as in a table or a configuration file, or are assembled by code.
+_RESOLVING = (
+    *("import_module", "__import__", "import_string", "locate", "resolve_name", "instantiate"),
+    *("get_class", "get_method", "get_object", "load_class", "load_object"),
+    *("LightningCLI", "auto_cli", "CLI"),
+)
+_RESOLVES = re.compile(
+    rf"\b(?:{'|'.join(_RESOLVING)})\(\s*(?:(?![\s\"'])|([\"'])[^\"'\n]*\1\s*[+%.])"
 )
 
 #: A script that code executes, as in ``exec(open("utils.py").read())``.
@@ -94,7 +97,7 @@ def links_of(module: PythonModule) -> Links:
     return Links(
         (*file_imports(imports), *runs_of(module.text)),
         any(one.scope.home(OLD_ROOT) is None for one in references),
-        resolves(module),
+        resolves(module.text),
         frozenset(_owners(module)),
     )
 
@@ -132,6 +135,6 @@ def runs_of(text: str) -> Iterator[FileImport]:
             yield FileImport(run["path"].removesuffix("\\n"), -1, "*", "*")
 
 
-def resolves(module: PythonModule) -> bool:
-    """Whether the code calls or defines a function that resolves names given elsewhere."""
-    return RESOLVES.search(module.text) is not None
+def resolves(text: str) -> bool:
+    """Whether code calls or defines a function that resolves names given elsewhere."""
+    return any(one in text for one in _RESOLVING) and _RESOLVES.search(text) is not None

@@ -118,13 +118,21 @@ def _packages(folder: Path, added: frozenset[str]) -> list[tuple[Path, str]]:
     """Return the ``petastorm`` packages that files in a folder may import, and their names."""
     found = []
     for above in [folder, *folder.parents][:ABOVE]:
-        for name in ("", *SOURCES, *_VENDORING, *sorted(added)):
-            package = above / name / OLD_ROOT
-            is_part = name not in added and (above / name / "__init__.py").is_file()
-            if not is_part and (package / "__init__.py").is_file():
-                found.append((package, f"{name}/{OLD_ROOT}/".lstrip("/")))
+        found += _packages_in(above, added)
         if (above / ".git").exists():
             break
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _packages_in(folder: Path, added: frozenset[str]) -> list[tuple[Path, str]]:
+    """Return the ``petastorm`` packages directly in a folder; many files have it above them."""
+    found = []
+    for name in ("", *SOURCES, *_VENDORING, *sorted(added)):
+        package = folder / name / OLD_ROOT
+        is_part = name not in added and (folder / name / "__init__.py").is_file()
+        if not is_part and (package / "__init__.py").is_file():
+            found.append((package, f"{name}/{OLD_ROOT}/".lstrip("/")))
     return found
 
 

@@ -112,7 +112,7 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
     value = str(string.value)
     if value == f"{names.OLD_ROOT}." and _is_prefix(module, string):
         return "resolved"
-    if _PART.fullmatch(value) and resolves(module):
+    if _PART.fullmatch(value) and resolves(module.text):
         return "unknown"
     if _is_filter(module, string):
         return "filter"
@@ -321,7 +321,7 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
         return True
     if _REPLACES_IMPORT.search(module.text) is not None and _is_compared(module, string):
         return True
-    if not resolves(module):
+    if not resolves(module.text):
         return False
     return string.value != names.OLD_ROOT or isinstance(parent, ast.Assign | ast.AnnAssign)
 

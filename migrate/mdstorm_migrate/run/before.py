@@ -54,9 +54,7 @@ def before_running(examined: Examined, settings: Settings) -> list[Condition]:
     uses += [one.use for one in examined.outcomes]
     extras = use.extras.union(*(one.extras for one in uses if one is not None))
     lists = [one for one in outcomes if one.requires and not is_code(one.path)]
-    # If several paths refer to the same file, the first is shown.
-    files = {path.resolve(): path for path in reversed(examined.paths)}.values()
-    known = (path for path in files if path.name in _NAMES or kind_of(path) in _KINDS)
+    known = (path for path in examined.paths if path.name in _NAMES or kind_of(path) in _KINDS)
     around = dict.fromkeys([*known, *(one.path for one in lists)])
     asked = [one for one in outcomes if one.requires or one.path in around]
     contents = examined.lists.with_contents({one.path: one.content for one in asked})
@@ -70,10 +68,12 @@ def before_running(examined: Examined, settings: Settings) -> list[Condition]:
     if use.moved and use.imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
     if use.moved:
-        found += old_conditions({path: seen[path].old_uses for path in files if path in seen})
+        found += old_conditions(
+            {path: seen[path].old_uses for path in examined.paths if path in seen}
+        )
         reported = {one.path for one in outcomes}
         found += _changed_attribute_uses(
-            {path: seen[path] for path in files if path in seen and path not in reported}
+            {path: seen[path] for path in examined.paths if path in seen and path not in reported}
         )
     found += [*_remaining_mentions(outcomes), *streaming]
     return sorted(dict.fromkeys(found), key=lambda one: not one.breaks)

@@ -28,7 +28,7 @@ _BY_NAME = re.compile(
     rb"\b(?:__import__|import_module|importorskip)\(\s*" + rb"""\\?["']([A-Za-z_]\w*)"""
 )
 #: Code that uses pandas without importing it.
-_USES_PANDAS = re.compile(rb"\b(?:TransformSpec|toPandas|pandas_udf|\w+InPandas)\b")
+_USES_PANDAS = re.compile(rb"(?:TransformSpec|toPandas|pandas_udf|InPandas)\b")
 #: Imports of Horovod's Spark estimators, which import Petastorm themselves.
 _HOROVOD = re.compile(
     rb'(?:^|["n>])[ \t]*(?:from|import)[ \t]+horovod\.spark'

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdstorm_migrate.petastorm.names import CONVERTER_METHODS
-from mdstorm_migrate.python.links import RESOLVES, Links
+from mdstorm_migrate.python.links import Links, resolves
 from mdstorm_migrate.run.code_use import CodeUse, configured_use, use_of
 from mdstorm_migrate.run.discover import CODE, is_code
 from mdstorm_migrate.run.imports import text_imports
@@ -82,7 +82,7 @@ def text_facts(path: Path, data: bytes) -> Facts:
     if path.suffix not in CODE:
         return Facts(False, Links(), use=configured_use(path, data))
     text = data.decode("utf-8", "replace")
-    links = Links(tuple(text_imports(text)), resolves=RESOLVES.search(text) is not None)
+    links = Links(tuple(text_imports(text)), resolves=resolves(text))
     makes_loaders = any(f".{name}(" in text for name in CONVERTER_METHODS)
     use = use_of(path, data) if is_code(path) else None
     return Facts(False, links, makes_loaders=makes_loaders, use=use, seen=seen_in(path, data))

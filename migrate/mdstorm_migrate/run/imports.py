@@ -72,9 +72,9 @@ class Resolver:
 
     def _nearest(self, folder: Sequence[str], module: Sequence[str]) -> list[Path]:
         """Return a module's files: the closest ones in folders above the importer, or else all."""
-        if not module:
+        at = self._by_stem.get(module[-1], ()) if module else ()
+        if not at:
             return []
-        at = self._by_stem.get(module[-1], ())
         found = [(place, path) for place, path in at if place[-len(module) :] == tuple(module)]
         near = [
             (place, path)

@@ -10,6 +10,7 @@ import codecs
 import io
 import re
 import tokenize
+from functools import lru_cache
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, SourceError
@@ -90,7 +91,7 @@ def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
     name, suffix = path.name.lower(), path.suffix.lower()
     if suffix in (".txt", ".in") and path.parent.name.lower() in _REQUIREMENTS_DIRECTORIES:
         return "requirements"
-    found = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(name)), None)
+    found = _named_kind(name)
     if found is not None or not head or not may_be_text(path):
         return found
     if is_wide(head):
@@ -102,6 +103,11 @@ def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
     if _TOX.match(head):
         return "setup_cfg"
     return next((kind for kind, pattern in _HEADS.items() if pattern.match(head)), "text")
+
+
+@lru_cache(maxsize=4096)
+def _named_kind(name: str) -> Kind | None:
+    return next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(name)), None)
 
 
 def is_notebook(path: PurePath, head: bytes) -> bool:
