@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding
@@ -20,7 +21,7 @@ IMPORTING = frozenset(
 #: The libraries that define these functions. Others with such a name may look up anything.
 _IMPORTERS = frozenset({"hydra", "importlib", "pkgutil", "pydoc", "pytest", "runpy"})
 #: Unqualified names of functions that replace the object at a dotted path.
-PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
+_PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Functions that call their first argument and pass it their other arguments.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
 
@@ -40,7 +41,7 @@ def call_with_first(module: PythonModule, string: ast.AST) -> ast.Call | None:
     return parent if is_first and isinstance(parent, ast.Call) else None
 
 
-def is_target(module: PythonModule, string: ast.Constant) -> bool:
+def _is_target(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is a value of ``_target_``, which specifies the object that Hydra calls."""
     match module.scopes.parents.get(string):
         case ast.keyword(arg="_target_") | ast.AnnAssign(target=ast.Name("_target_")):
@@ -68,7 +69,26 @@ def function_of(module: PythonModule, call: ast.Call | None) -> str:
     return called(call)
 
 
-def is_of_library(module: PythonModule, call: ast.Call) -> bool:
+def resolved_as(
+    module: PythonModule, string: ast.Constant
+) -> Literal["target", "patched", "imported"] | None:
+    """Return what resolves the dotted name in a string, or None if nothing is seen to.
+
+    It is the ``target`` of Hydra, or the argument of a function that patches or imports. A package
+    alone is patched only in parts, and may be anything to a function of the project.
+    """
+    call = call_with_first(module, string)
+    function, is_root = function_of(module, call), "." not in str(string.value)
+    if function in _PATCHING:
+        return "patched" if not is_root or function == "multiple" else None
+    if _is_target(module, string):
+        return "target"
+    if call is None or function not in IMPORTING:
+        return None
+    return "imported" if not is_root or _is_of_library(module, call) else None
+
+
+def _is_of_library(module: PythonModule, call: ast.Call) -> bool:
     """Whether a function named as in `IMPORTING` is that of a library, as far as the file shows."""
     found = dotted(call.func)
     bindings = module.bindings(found[0].id, module.scope_of(found[0])) if found is not None else ()

@@ -13,12 +13,10 @@ from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
 from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (
     IMPORTING,
-    PATCHING,
     call_with_first,
     called,
     function_of,
-    is_of_library,
-    is_target,
+    resolved_as,
 )
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import missing_prefix
@@ -190,7 +188,7 @@ def _why(module: PythonModule, string: ast.Constant, use: _Use) -> str | None:
         return None
     if has_fallback(module):
         return "this file still imports Petastorm where mdstorm is not installed"
-    is_patch = function_of(module, call_with_first(module, string)) in PATCHING
+    is_patch = resolved_as(module, string) == "patched"
     if is_patch and not (names.is_module(value) or _is_for_programs(value)):
         return "mdstorm does not use this name, so patch it only if your own code uses it"
     return None
@@ -202,14 +200,8 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     This is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
     Sphinx. A comparison with a caught error also counts.
     """
-    call = call_with_first(module, string)
-    function = function_of(module, call)
-    if function in PATCHING:  # a mock replaces something in a module, `multiple` in the root also
-        return "." in str(string.value) or function == "multiple"
-    if is_target(module, string):
+    if resolved_as(module, string) is not None:
         return True
-    if call is not None and function in IMPORTING:
-        return string.value != names.OLD_ROOT or is_of_library(module, call)
     parent = module.scopes.parents.get(string)
     match parent:
         case ast.Compare() if _involves_error(module, parent):

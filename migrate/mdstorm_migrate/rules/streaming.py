@@ -10,13 +10,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.mosaicml import names
 from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
-from mdstorm_migrate.python.calls import (
-    IMPORTING,
-    PATCHING,
-    call_with_first,
-    function_of,
-    is_target,
-)
+from mdstorm_migrate.python.calls import resolved_as
 from mdstorm_migrate.python.imports import references_of
 from mdstorm_migrate.python.module import PythonModule, inner_span
 from mdstorm_migrate.python.scopes import Binding
@@ -109,14 +103,14 @@ def _in_code(module: PythonModule) -> Iterator[Edit | Finding]:
         path, inner = str(string.value), inner_span(module, string)
         if inner is None or not _PATH.fullmatch(path) or not names.is_known(path):
             continue
-        function = function_of(module, call_with_first(module, string))
-        if is_target(module, string):
-            yield _named(path, inner, names.shortest(path))
-        elif function in PATCHING:
-            why = "; check that the code under test looks it up there"
-            yield _named(path, inner, names.mirrored(path), why)
-        elif function in IMPORTING:
-            yield _named(path, inner, names.mirrored(path))
+        match resolved_as(module, string):
+            case "target":
+                yield _named(path, inner, names.shortest(path))
+            case "patched":
+                why = "; check that the code under test looks it up there"
+                yield _named(path, inner, names.mirrored(path), why)
+            case "imported":
+                yield _named(path, inner, names.mirrored(path))
 
 
 def _named(path: str, span: tuple[int, int], new: str, why: str = "") -> Edit | Finding:

@@ -11,7 +11,7 @@ from pathlib import Path
 from mdstorm_migrate.base.document import DATABRICKS_HEADER, SourceError
 from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_configured, is_petastorm
-from mdstorm_migrate.python.calls import IMPORTING, call_with_first, function_of
+from mdstorm_migrate.python.calls import resolved_as
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.sources import find_source, read_file
@@ -177,7 +177,7 @@ def _imports_petastorm(module: PythonModule) -> bool:
     """Whether code imports Petastorm, also by its name, rather than only mentioning it."""
     named = (one for one in module.scopes.strings if is_petastorm(str(one.value)))
     return any(is_petastorm(one.imported_module) for one in module.scopes.bindings) or any(
-        function_of(module, call_with_first(module, one)) in IMPORTING for one in named
+        resolved_as(module, one) == "imported" for one in named
     )
 
 
