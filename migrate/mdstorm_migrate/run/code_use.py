@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from mdstorm_migrate.base.document import DATABRICKS_HEADER, SourceError
 from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_configured, is_petastorm
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_configured, is_within
 from mdstorm_migrate.python.calls import resolved_as
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.python.shadow import is_in_project
@@ -102,12 +103,8 @@ def use_of(path: Path, data: bytes, modules: Sequence[PythonModule] | None = Non
     if _USES_PANDAS.search(data):
         imports |= {"pandas"}
     is_through = b"horovod.spark" in data and _HOROVOD.search(data) is not None
-    moved, keeps = NEW_ROOT in imports, False
-    if OLD_ROOT in imports:
-        parsed = _modules(path, data)
-        keeps = parsed is None or any(map(_imports_petastorm, parsed))
-        modules = parsed if modules is None else modules
-    elif moved and modules is None:
+    moved, keeps = NEW_ROOT in imports, imports_library(path, data, OLD_ROOT)
+    if modules is None and (moved or keeps):
         modules = _modules(path, data)
     is_used = moved or keeps or b".make_t" in data
     is_kept = keeps or (is_through and not is_in_project(path, "horovod"))
@@ -139,15 +136,22 @@ def configured_use(path: Path, data: bytes) -> CodeUse | None:
     return CodeUse(frozenset(roots), frozenset(extras_used(data)), keeps)
 
 
-def imports_streaming(path: Path, data: bytes) -> bool:
-    """Whether code imports MosaicML Streaming, or seems to but cannot be parsed."""
-    if "streaming" not in _imports(data):
+def imports_library(path: Path, data: bytes, root: str) -> bool:
+    """Whether code imports a package, also by its name, or seems to but cannot be parsed."""
+    if root not in _imports(data):
         return False
     modules = _modules(path, data)
-    bindings = (found for each in modules or () for found in each.scopes.bindings)
     return modules is None or any(
-        found.imported_module.partition(".")[0] == "streaming" for found in bindings
+        is_within(name, root) for module in modules for name in _imported(module)
     )
+
+
+def _imported(module: PythonModule) -> Iterator[str]:
+    """Yield the modules that code imports, also by their names in strings."""
+    yield from (one.imported_module for one in module.scopes.bindings)
+    for string in module.scopes.nodes[ast.Constant]:
+        if resolved_as(module, string) == "imported":
+            yield str(string.value)
 
 
 def _imports(data: bytes) -> Iterator[str]:
@@ -171,14 +175,6 @@ def _modules(path: Path, data: bytes) -> list[PythonModule] | None:
         return [PythonModule(one, parse_python(one.code)) for one in code]
     except (SourceError, RecursionError):
         return None
-
-
-def _imports_petastorm(module: PythonModule) -> bool:
-    """Whether code imports Petastorm, also by its name, rather than only mentioning it."""
-    named = (one for one in module.scopes.strings if is_petastorm(str(one.value)))
-    return any(is_petastorm(one.imported_module) for one in module.scopes.bindings) or any(
-        resolved_as(module, one) == "imported" for one in named
-    )
 
 
 def _is_given_session(module: PythonModule) -> bool:

@@ -19,10 +19,11 @@ from pathlib import Path, PurePath
 
 from mdstorm_migrate.base.document import Source, is_setup_script
 from mdstorm_migrate.base.needs import Given, Needs
+from mdstorm_migrate.mosaicml.names import ROOT as STREAMING
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.flows import Flows
 from mdstorm_migrate.python.shadow import is_in_project
-from mdstorm_migrate.run.code_use import configured_use, imports_streaming, use_of
+from mdstorm_migrate.run.code_use import configured_use, imports_library, use_of
 from mdstorm_migrate.run.decisions import decide
 from mdstorm_migrate.run.discover import CODE, LARGEST, LARGEST_TEXT, is_code
 from mdstorm_migrate.run.facts import Facts, facts_of, text_facts
@@ -180,8 +181,8 @@ def _streaming_needs(asking: Mapping[Path, Asking], settings: Settings) -> dict[
     """Return the needs for requirements of MosaicML Streaming, which code may still import."""
     plain = Needs(settings.wanted, settings.index)
     for path, one in asking.items():
-        is_user = is_code(path) and not is_in_project(path, "streaming")
-        if is_user and imports_streaming(path, one.after):
+        is_user = is_code(path) and not is_in_project(path, STREAMING)
+        if is_user and imports_library(path, one.after, STREAMING):
             plain = replace(plain, moved=any(one.before != one.after for one in asking.values()))
             return {of: replace(plain, streaming_importer=shown(path, of)) for of in asking}
     return dict.fromkeys(asking, plain)
