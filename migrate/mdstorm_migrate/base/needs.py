@@ -83,7 +83,7 @@ class Needs:
     transitive : tuple of str
         Petastorm's dependencies that the code imports itself.
     importers : tuple of str
-        Files that still import Petastorm, so the requirement has to stay.
+        Files that still import the library, so the requirement has to stay.
     moved : bool
         Whether code imports mdstorm, as far as known.
     is_unused : bool
@@ -93,8 +93,6 @@ class Needs:
         Whether the file constrains versions, and installs nothing.
     is_record : bool
         Whether the file only records installed packages, and nothing installs from it.
-    streaming_importer : str or None
-        A file that still imports MosaicML Streaming, so the requirement has to stay.
     """
 
     wanted: Wanted = ANY
@@ -106,7 +104,6 @@ class Needs:
     is_unused: bool = False
     is_constraint: bool = False
     is_record: bool = False
-    streaming_importer: str | None = None
 
     @property
     def why_petastorm_stays(self) -> str:

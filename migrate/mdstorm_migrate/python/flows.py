@@ -19,16 +19,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeAlias
 
 from mdstorm_migrate.base.needs import Place
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.links import file_import, runs_of
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, place_of
-from mdstorm_migrate.python.scopes import Comprehension, Scope
+from mdstorm_migrate.python.scopes import Comprehension, Scope, visitor
 
 Term: TypeAlias = tuple[Any, ...]
 
@@ -121,8 +120,7 @@ class _Reader:
         for item in runs_of(self.module.text):
             self.flow("*", ("import", item))
         for node in self.module.scopes.parents:
-            visit = _visit(type(node))
-            if visit is not None:
+            if visit := visitor(_Reader, type(node)):
                 visit(self, node)
         return self.found
 
@@ -326,9 +324,3 @@ class _Reader:
         self.found.bases[name] = tuple(map(self.term, node.bases))
         annotated = (one.target for one in node.body if isinstance(one, ast.AnnAssign))
         self.found.fields[name] = tuple(one.id for one in annotated if isinstance(one, ast.Name))
-
-
-@cache
-def _visit(kind: type[ast.AST]) -> Callable[[_Reader, Any], None] | None:
-    """Return the method for nodes of a type."""
-    return getattr(_Reader, f"visit_{kind.__name__.lower()}", None)

@@ -24,6 +24,7 @@ from mdstorm_migrate.python.imports import (
     is_named_in_strings,
     references_of,
 )
+from mdstorm_migrate.python.links import file_imports
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding, Scope
 from mdstorm_migrate.python.shadow import shadowed
@@ -229,11 +230,11 @@ def is_fallback(module: PythonModule, node: ast.AST, name: str | None = None) ->
     """
     child = node
     for parent in module.ancestors(node):
-        if isinstance(parent, ast.Try) and _imports_mdstorm(module, _others(parent, child)):
+        if isinstance(parent, ast.Try) and _imports_mdstorm(_others(parent, child)):
             return True
         if isinstance(parent, ast.If) and name is not None:
             branch = parent.orelse if child in parent.body else parent.body
-            if child is not parent.test and name in _bound_to_mdstorm(module, branch):
+            if child is not parent.test and name in _bound_to_mdstorm(branch):
                 return True
         child = parent
     return False
@@ -247,21 +248,18 @@ def _others(statement: ast.Try, child: ast.AST) -> list[ast.AST]:
     return [] if child in statement.finalbody else list(statement.handlers)
 
 
-def _imports_mdstorm(module: PythonModule, branches: Collection[ast.AST]) -> bool:
-    return any(_bound_to_mdstorm(module, branches)) or any(
-        last_name(call.func) in IMPORTING
-        and petastorm.is_mdstorm(string_value(next(iter(call.args), None)))
-        and _is_within(module, call, branches)
-        for call in module.scopes.calls
+def _imports_mdstorm(branches: Collection[ast.AST]) -> bool:
+    return any(_bound_to_mdstorm(branches)) or any(
+        isinstance(one, ast.Call)
+        and last_name(one.func) in IMPORTING
+        and petastorm.is_mdstorm(string_value(next(iter(one.args), None)))
+        for branch in branches
+        for one in ast.walk(branch)
     )
 
 
-def _bound_to_mdstorm(module: PythonModule, branches: Collection[ast.AST]) -> Iterator[str]:
+def _bound_to_mdstorm(branches: Collection[ast.AST]) -> Iterator[str]:
     """Yield the names that imports in these statements bind to parts of mdstorm."""
-    for binding in module.scopes.bindings:
-        if petastorm.is_mdstorm(binding.target) and _is_within(module, binding.node, branches):
-            yield binding.name
-
-
-def _is_within(module: PythonModule, node: ast.AST, branches: Collection[ast.AST]) -> bool:
-    return not set(module.ancestors(node)).isdisjoint(branches)
+    for one in file_imports(node for branch in branches for node in ast.walk(branch)):
+        if petastorm.is_mdstorm(one.module) and not one.level:
+            yield one.bound

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
@@ -183,7 +183,8 @@ class _Analyser:
             node, scope = self.stack.pop()
             self.children.clear()
             self.found.nodes[type(node)].append(node)
-            _visit(type(node))(self, node, scope)
+            visit = visitor(_Analyser, type(node)) or _Analyser.visit
+            visit(self, node, scope)
             for child, _ in self.children:
                 self.found.parents[child] = node
             self.stack += reversed(self.children)
@@ -354,10 +355,9 @@ class _Analyser:
 
 
 @cache
-def _visit(kind: type[ast.AST]) -> Callable[[_Analyser, Any, Scope], None]:
-    found: Callable[[_Analyser, Any, Scope], None]
-    found = getattr(_Analyser, f"visit_{kind.__name__.lower()}", _Analyser.visit)
-    return found
+def visitor(owner: type, kind: type[ast.AST]) -> Any:
+    """Return a class's method for nodes of a type, or None if it has none."""
+    return getattr(owner, f"visit_{kind.__name__.lower()}", None)
 
 
 def _arguments(node: _Function) -> list[ast.arg]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
@@ -26,7 +25,6 @@ _NAME = "mosaicml[-_.]streaming"
 #: MosaicML Streaming's extras, and mdstorm's extras that install the same packages.
 _EXTRAS = {"all": "all", "databricks": "databricks", "spark": "spark"}
 _MDSTORM = re.compile(r"(?<![\w./-])(?<!TODO\()mdstorm(?![\w./-])")
-_ALSO = "also require mdstorm"
 _MESSAGE = "require mdstorm; object stores such as S3 need extras, which docs/storage.md lists"
 
 
@@ -44,7 +42,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     for found, place in found_in:
         if found.is_conda or found.is_copy or found.is_open:
             place = None
-        if document.needs.streaming_importer is not None:
+        if document.needs.importers:
             if not _MDSTORM.search(text):
                 yield _also(document, found, place)
         elif place is None or _MDSTORM.search(text):
@@ -74,11 +72,8 @@ def _required(document: Document, found: Requirement) -> str:
 def _also(document: Document, found: Requirement, place: Place | None) -> Edit | Finding:
     """Return the edit that also requires mdstorm, if anything moved to it; otherwise a finding."""
     needs, new = document.needs, _required(document, found)
-    what = f"{needs.streaming_importer} still imports MosaicML Streaming, so this requirement stays"
-    line = document.text[document.lines.start_of(found.start) : found.start]
-    is_alone = place not in ("line", "ini") or not line.strip()
-    if needs.moved and place is not None and is_alone:
-        edit = list_after(document, found, CODE, place, [new], _ALSO)
-        if edit is not None:
-            return replace(edit, message=f"{_ALSO}; {what}", topic=None)
-    return Finding(CODE, "manual", found.start, found.stop, what, f"also require {new}")
+    what = f"{needs.importers[0]} still imports MosaicML Streaming, so this requirement stays"
+    edit = None
+    if needs.moved and place is not None:
+        edit = list_after(document, found, CODE, place, [new], f"also require mdstorm; {what}")
+    return edit or Finding(CODE, "manual", found.start, found.stop, what, f"also require {new}")

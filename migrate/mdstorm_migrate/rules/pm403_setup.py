@@ -68,9 +68,8 @@ def _string_results(module: PythonModule, string: ast.Constant) -> Iterator[Edit
         elif not (is_using and place == "word"):
             for result in rewrite_requirement(module.document, found, CODE, place):
                 yield result
-                if (result.start, result.stop) == (found.start, found.stop) and isinstance(
-                    result, Edit
-                ):
+                is_whole = (result.start, result.stop) == (found.start, found.stop)
+                if is_whole and isinstance(result, Edit):
                     yield from _version_arguments(module, string)
 
 

@@ -184,7 +184,7 @@ def _streaming_needs(asking: Mapping[Path, Asking], settings: Settings) -> dict[
         is_user = is_code(path) and not is_in_project(path, STREAMING)
         if is_user and imports_library(path, one.after, STREAMING):
             plain = replace(plain, moved=any(one.before != one.after for one in asking.values()))
-            return {of: replace(plain, streaming_importer=shown(path, of)) for of in asking}
+            return {of: replace(plain, importers=(shown(path, of),)) for of in asking}
     return dict.fromkeys(asking, plain)
 
 
