@@ -120,7 +120,7 @@ class _Reader:
         for item in runs_of(self.module.text):
             self.flow("*", ("import", item))
         for node in self.module.scopes.parents:
-            if visit := visitor(_Reader, type(node)):
+            if visit := visitor(_Reader, type(node).__name__):
                 visit(self, node)
         return self.found
 
