@@ -26,6 +26,8 @@ from mdstorm_migrate.api import migrate
     # what runs in any case is not a fallback
     "try:\n    import mdstorm\nexcept ImportError:\n    pass\nfinally:\n"
     "    from petastorm import make_reader\n",
+    # nor is a fallback for a module of the project
+    "try:\n    from .mdstorm import x\nexcept ImportError:\n    from petastorm import *\n",
     # branches that import different names are not fallbacks
     "if new:\n    from mdstorm import make_reader\n"
     "else:\n    from petastorm.pytorch import DataLoader\n"

@@ -120,6 +120,8 @@ def test_streaming_requirement_that_cannot_be_edited_needs_manual_review(
 @each(
     ("a.py", "print('mosaicml-streaming')\n"),
     ("a.py", "def f():\n    '''Needs 'mosaicml-streaming==0.8'.'''\n"),
+    ("a.py", "def f():\n    '''pip install mosaicml-streaming'''\n"),
+    ("Dockerfile", "# mosaicml-streaming\nRUN pip install git+https://h/petastorm.git\n"),
     ("pyproject.toml", '[project]\ndescription = "like mosaicml-streaming"\n'),
 )
 def test_name_of_streaming_that_requires_nothing_is_left(path: str, text: str) -> None:

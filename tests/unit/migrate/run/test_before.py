@@ -435,6 +435,12 @@ def test_file_that_names_petastorm_keeps_requirement_beside_migrated_file(tmp_pa
     assert after(tmp_path) == "mdstorm[torch]\npetastorm\n"
 
 
+def test_ignored_import_by_name_keeps_requirement_beside_migrated_file(tmp_path: Path) -> None:
+    ignored = f"{_BY_NAME.format('petastorm.spark')[:-1]}  # mdstorm: ignore\n"
+    write(tmp_path, a_py=ignored, b_py=CODE, requirements_txt="petastorm\n")
+    assert "petastorm\n" in after(tmp_path)
+
+
 def test_second_run_keeps_what_command_outside_of_lists_needs(tmp_path: Path) -> None:
     write(tmp_path, a__a_py=CODE, a__requirements_txt="petastorm\n")
     write(tmp_path, b__b_py=STAYS, b__requirements_txt="petastorm\n")
