@@ -27,8 +27,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 
 #: URL under which the repository's files can be read, such as
-#: "https://example.org/mdstorm/blob/main". If empty, links to files outside of `docs/` become plain
-#: text.
+#: "https://example.org/mdstorm/blob/main". If empty, the site contains copies of the files outside of
+#: `docs/` that its pages link to, and links to folders become plain text.
 REPOSITORY_URL = ""
 
 #: Files and folders outside of `docs/` that are shown on the site, each with its page.
@@ -327,7 +327,7 @@ def _relinked(text: str, folder: Path) -> str:
             return f"[{match['text']}](/{page}{anchor})"
         if REPOSITORY_URL:
             return f"[{match['text']}]({REPOSITORY_URL}/{name}{anchor})"
-        return match["text"]
+        return f"[{match['text']}](path:/../{name})" if path.is_file() else match["text"]
 
     link = (
         r"(?<!!)\[(?P<text>(?:[^\]\n]|\n(?!\n))+)\]\((?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)"
@@ -349,14 +349,15 @@ def _relink_included(app: Any, path: Path, docname: str, content: list[str]) -> 
     content[0] = _relinked(content[0], (HERE / path).parent)
 
 
-def _draw_inline(app: Any, doctree: nodes.document, docname: str) -> None:
-    """Embed drawings in the page, instead of linking to them, so that they use its colours."""
+def _frame_drawings(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Let drawings be scrolled, and embed those that use the colours of the page."""
     for image in list(doctree.findall(nodes.image)):
         path = HERE / image["uri"]
-        drawing = path.read_text("utf-8") if path.suffix == ".svg" else ""
-        if 'class="picture"' in drawing:
-            framed = f'<div class="picture">{drawing}</div>'
-            image.replace_self(nodes.raw("", framed, format="html"))
+        if path.suffix == ".svg":
+            image.parent["classes"].append("picture")
+            drawing = path.read_text("utf-8")
+            if 'class="picture"' in drawing:
+                image.replace_self(nodes.raw("", drawing, format="html"))
 
 
 def _write_llms(app: Any, error: Exception | None) -> None:
@@ -404,6 +405,6 @@ def setup(app: Any) -> None:
     _make_pages()
     app.connect("source-read", _relink_page)
     app.connect("include-read", _relink_included)
-    app.connect("doctree-resolved", _draw_inline)
+    app.connect("doctree-resolved", _frame_drawings)
     app.connect("build-finished", _write_llms)
     app.connect("html-page-context", _describe)

@@ -133,6 +133,8 @@ SEARCHES = {
 }
 #: The share of searches that must succeed.
 FOUND = 0.95
+#: Pages that link to the tests of what they state.
+PROVEN = ("guarantees.html", "trainers.html")
 #: Pages that Sphinx makes for browsers, and folders of pages that it generates from docstrings.
 _MADE = {"genindex.html", "py-modindex.html", "search.html"}
 _MADE_FOLDERS = ("_modules/", "api/")
@@ -269,6 +271,11 @@ def main(folder: Path) -> int:
     problems += [f"{name} is not in the API reference" for name in public_names() - documented]
 
     problems += lost_searches(folder)
+    problems += [
+        f"{name} has no link to a test"
+        for name in PROVEN
+        if not any("/test_" in url for url in pages[(folder / name).resolve()].links)
+    ]
     problems += llms_problems(folder, pages)
 
     size = pages[(folder / "index.html").resolve()].bytes()

@@ -54,6 +54,13 @@ def test_link_texts_are_not_file_names(page: Path) -> None:
     assert not [text for text in texts if text.strip("`").endswith(".md")]
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_code_blocks_of_site_name_their_language(page: Path) -> None:
+    """The site highlights blocks without a language as Python."""
+    blocks = re.findall(r"^(`{3,})(.*)$.*?^\1$", page.read_text(encoding="utf-8"), re.M | re.S)
+    assert all(language for _, language in blocks)
+
+
 def commands() -> list[str]:
     """Return the mdstorm commands in the console blocks."""
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
