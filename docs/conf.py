@@ -27,8 +27,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 
 #: URL under which the repository's files can be read, such as
-#: "https://example.org/mdstorm/blob/main". If empty, the site contains copies of the files outside of
-#: `docs/` that its pages link to, and links to folders become plain text.
+#: "https://example.org/mdstorm/blob/main". If empty, the site contains copies of the files that its
+#: pages link to, and links to folders become plain text.
 REPOSITORY_URL = ""
 
 #: Files and folders outside of `docs/` that are shown on the site, each with its page.
