@@ -45,7 +45,10 @@ _EXAMPLES, _NOTEBOOKS = ROOT / "examples" / "notebooks", HERE / "_notebooks"
 #: Search terms for each page, in addition to the words in the page's title and text.
 _WORDS = {
     "benchmarks": "benchmark, speed, throughput, faster",
-    "commands": "command, commands, cli, command line, inspect, head, verify, reindex, terminal",
+    "commands": (
+        "command, commands, cli, command line, inspect, head, verify, reindex, terminal, "
+        "completion, autocomplete"
+    ),
     "concepts/nulls": "null, nulls, missing values, nan, fill_nulls, impute",
     "concepts/orders": (
         "order, exact, elastic, stored order, shuffle, shuffling, shuffle data, seed, random seed, "
@@ -57,7 +60,10 @@ _WORDS = {
         "timestamp, deletion vectors, schema evolution"
     ),
     "differences": "differences, compatibility",
-    "display": "display, progress bar, progress, repr, notebook output",
+    "display": (
+        "display, progress bar, progress, repr, notebook output, turn off warnings, silence "
+        "warnings, suppress warnings, logging, filterwarnings"
+    ),
     "does-not": "limits, limitations, limitation, not supported, unsupported",
     "doctor": (
         "doctor, check setup, diagnose, java, java not found, pyspark_python, environment check, "
@@ -66,6 +72,10 @@ _WORDS = {
     "examples": "examples, example notebooks, tutorial, sample code",
     "faq": "faq, windows, macos, when not to use, alternatives, licence, telemetry, jax",
     "guarantees": "guarantees, tests, trust, exactly once",
+    "how-to/append": (
+        "append, append data, daily data, incremental, add rows, new rows, delete rows, "
+        "update rows, merge_index"
+    ),
     "how-to/batches": (
         "batch size, batch_size, drop_last, last batch, smaller batch, partial batch, incomplete "
         "batch, minibatch, float32, float64, dtype, matrix, stack, num_epochs, epochs, infinite, "
@@ -204,7 +214,8 @@ _WORDS = {
     ),
     "troubleshooting": (
         "error, exception, traceback, troubleshooting, hang, hangs, fails, duplicate rows, "
-        "missing rows, corrupt, corrupt file, damaged, bad rows, skip bad rows, on_corrupt"
+        "missing rows, corrupt, corrupt file, damaged, bad rows, skip bad rows, on_corrupt, "
+        "spark_home, spark-submit, javapackage"
     ),
     "types": (
         "types, data types, vector, vector column, vectors, timestamp, date, array column, "

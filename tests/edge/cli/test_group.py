@@ -70,6 +70,22 @@ def test_command_writes_to_a_replaced_stdout(
     assert writer.text == text.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("line", "completions"),
+    [
+        ("mdstorm ins", ["inspect"]),
+        ("mdstorm convert --keep", ["--keep-row-groups"]),
+        ("mdstorm inspect --format j", ["json"]),
+    ],
+)
+def test_shell_completion_lists_commands_options_and_values(
+    line: str, completions: list[str]
+) -> None:
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    result = run(env={"_MDSTORM_COMPLETE": "bash_complete", **words})
+    assert result.output.split() == [f"plain,{completion}" for completion in completions]
+
+
 def test_storage_option_values_are_parsed_as_json_or_text(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, object] = {}
 

@@ -1,7 +1,7 @@
 """The Python in the documentation runs, and docstring examples print what they show.
 
 The blocks on a page run in order and share their names, as if a reader typed them. `spark` is
-already defined. ``/tmp`` and ``/dbfs`` are replaced by the test's own directory.
+already defined. ``/tmp``, ``/dbfs`` and ``s3://bucket`` are replaced by the test's own directory.
 """
 
 import doctest
@@ -51,7 +51,7 @@ def runs_in_the_gate(page: Path) -> bool:
 
 def with_own_directories(block: str, tmp_path: Path) -> str:
     program = re.sub('"(file://)?/(tmp|dbfs)/', rf'"\1{tmp_path}/', block)
-    return program.replace('"dbfs:/', f'"{tmp_path.as_uri()}/')
+    return re.sub('"(dbfs:|s3://bucket)/', f'"{tmp_path.as_uri()}/', program)
 
 
 def name_of(page: Path) -> str:
