@@ -57,7 +57,7 @@ def test_link_texts_are_not_file_names(page: Path) -> None:
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
 def test_code_blocks_of_site_name_their_language(page: Path) -> None:
     """The site highlights blocks without a language as Python."""
-    blocks = re.findall(r"^(`{3,})(.*)$.*?^\1$", page.read_text(encoding="utf-8"), re.M | re.S)
+    blocks = re.findall(r"^(`{3,})([^\n]*)$.*?^\1$", page.read_text(encoding="utf-8"), re.M | re.S)
     assert all(language for _, language in blocks)
 
 

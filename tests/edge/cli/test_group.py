@@ -82,7 +82,7 @@ def test_shell_completion_lists_commands_options_and_values(
     line: str, completions: list[str]
 ) -> None:
     words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    result = run(env={"_MDSTORM_COMPLETE": "bash_complete", **words})
+    result = run(prog_name="mdstorm", env={"_MDSTORM_COMPLETE": "bash_complete", **words})
     assert result.output.split() == [f"plain,{completion}" for completion in completions]
 
 
