@@ -134,7 +134,8 @@ def test_streaming_code_without_option_is_unchanged_and_gets_one_hint(tmp_path: 
     write_files(tmp_path, {"a.py": text, "b.py": text, "requirements.txt": "mosaicml-streaming\n"})
     result = invoke(command, tmp_path)
     assert result.stdout == ""
-    assert result.stderr.count("--from streaming") == 1
+    assert result.stderr.count("`mdstorm migrate --from streaming` replaces it") == 1
+    assert "next: `mdstorm migrate --from streaming`" in result.stderr
     assert f"{tmp_path}/a.py:2: MosaicML Streaming" in result.stderr
     result = invoke(command, "--from", "streaming", tmp_path)
     assert "MosaicML Streaming is imported" not in result.stderr
