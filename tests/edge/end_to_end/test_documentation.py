@@ -7,6 +7,7 @@ already defined. ``/tmp``, ``/dbfs`` and ``s3://bucket`` are replaced by the tes
 import doctest
 import importlib
 import inspect
+import logging
 import os
 import re
 from itertools import chain
@@ -68,8 +69,14 @@ def name_of(page: Path) -> str:
     ],
 )
 def test_python_blocks_on_pages_run(
-    page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    for name in ("mdstorm", "mdstorm_backend"):  # which a page silences: restored at the end
+        caplog.set_level(logging.getLogger(name).level, logger=name)
     if page.name == "iceberg.md":
         pytest.importorskip("tests.kit.iceberg_tables")  # skips if pyiceberg cannot write tables
     if page.name == "mlflow.md":
