@@ -99,13 +99,15 @@ class Rows:
         """Return the epoch of the latest sample before a place."""
         return place.first + max(place.done - 1, 0) // self.count
 
-    def following_pass(self, place: Place) -> Place:
-        """Return the beginning of the next pass at the end of one, and otherwise the place."""
-        return Place(place.first + self.num_epochs) if place.done == self.total else place
+    def following_pass(self, place: Place, ranks: int) -> Place:
+        """Return the beginning of the next pass if no batch is left, and otherwise the place."""
+        left = self.total - place.done
+        is_over = left < (ranks * self.batch_size if self.drops_last else 1)
+        return Place(place.first + self.num_epochs) if is_over else place
 
     def batches(self, place: Place, rank: int, ranks: int) -> Batches:
         """Yield the rows of each batch of a rank, with the place after it, to the pass's end."""
-        return iter(listed(self, self.following_pass(place), rank, ranks))
+        return iter(listed(self, self.following_pass(place, ranks), rank, ranks))
 
 
 @cache
@@ -270,7 +272,7 @@ class Counting:
             self.next, self.changes = Place(epoch), self.changes + 1
 
     def begin(self) -> Iteration:
-        latest, start = self.latest, self.rows.following_pass(self.following)
+        latest, start = self.latest, self.rows.following_pass(self.following, self.ranks)
         is_unused = self.was_peek and latest is not None and not latest.used
         is_first = self.next is not None or (is_unused and latest is not None and latest.is_first)
         batches = self.rows.batches(start, self.rank, self.ranks)
