@@ -12,7 +12,14 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, find_requirements
 from mdstorm_migrate.packaging.rewriting import CONDA, manual, rewrite_requirement
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
+from mdstorm_migrate.petastorm.names import (
+    NEW_ROOT,
+    OLD_ROOT,
+    SCRIPTS,
+    VERSION,
+    missing,
+    renamed,
+)
 
 #: Patterns of comment markers: for shells, YAML and Dockerfiles; for these and C-like languages;
 #: for INI files; and for SQL. In C-like languages and SQL, lines that Databricks writes for magics
@@ -44,9 +51,9 @@ _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(
 #: The text between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 
-#: A module that Python runs, as ``python -m petastorm.etl.x``, or a script that runs one.
+#: A module that is run, as ``python -m petastorm.etl.x``, or a script that runs one.
 _RUN = re.compile(
-    rf"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-m[ \t]+(?P<path>{OLD_ROOT}(?:\.\w+)+)
+    rf"""(?<![\w-])-m{_GAP}(?P<path>{OLD_ROOT}(?:\.\w+)+)
     | (?:^|[;&|(!]|\b(?:RUN|do|then|else|sudo|time|exec)(?=[ \t]))[ \t]*
       (?P<script>{"|".join(map(re.escape, SCRIPTS))})(?![\w.-])""",
     re.MULTILINE | re.VERBOSE,
@@ -55,8 +62,14 @@ _RUN = re.compile(
 
 _SCRIPT = re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
 #: Code passed to Python with ``-c``, the dotted names in the code, and its imports from modules.
-_CODE = re.compile(r"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-c[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""")
+_CODE = re.compile(
+    r"""(?:\bpython[\d.]*|\$[({]?PYTHON[^\s"']*)"?(?:[ \t]+-\w)*
+    [ \t]+-c[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""",
+    re.VERBOSE,
+)
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
+#: An import on a line of its own, as in a here-document.
+_IMPORT = re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?P<path>{OLD_ROOT}\b)", re.MULTILINE)
 _FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w, \t]+)")
 
 
@@ -127,41 +140,78 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
 def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
     """Yield edits, between `start` and `stop`, to commands that run Petastorm's modules.
 
-    A script that cannot be edited, such as an argument of ``spark-submit``, needs manual review.
+    If Petastorm stays, there are only the findings about what needs it.
     """
-    if document.needs.importers or document.needs.is_unused:
-        return
+    stays = document.needs.importers or document.needs.is_unused
+    for one in runs(document.text, rule, start, stop):
+        if not stays or (isinstance(one, Finding) and one.holds):
+            yield one
+
+
+def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
+    """Yield edits, between `start` and `stop`, to commands that run what mdstorm also has.
+
+    What needs Petastorm gets a finding that holds its requirement. A script that cannot be edited,
+    such as an argument of ``spark-submit``, needs manual review.
+    """
     edited: set[int] = set()
-    for ran in _RUN.finditer(document.text, start, stop):
+    for ran in _RUN.finditer(text, start, stop):
         span = ran.span("path" if ran["path"] else "script")
         path = ran["path"] or SCRIPTS[ran["script"]]
-        if not (is_commented_out(document.text, span[0]) or missing(path)):
+        absent = missing(path)
+        if absent and ran["path"] and not is_commented_out(text, span[0]):
+            yield _absent(rule, span, f"`{path}` is run here", absent)
+        elif not (absent or is_commented_out(text, span[0])):
             new = renamed(path) if ran["path"] else f"python3 -m {renamed(path)}"
             edited.add(span[0])
             yield Edit(rule, "exact", *span, new, "run mdstorm's module", topic="run")
-    for script in _SCRIPT.finditer(document.text, start, stop):
+    for script in _SCRIPT.finditer(text, start, stop):
         at, path = script.start(), SCRIPTS[script[0]]
-        if at not in edited and not is_commented_out(document.text, at):
+        if at not in edited and not is_commented_out(text, at):
             what = f"`{script[0]}` is a script of Petastorm"
-            advice = f"run `python3 -m {renamed(path)}` instead"
             if absent := missing(path):
-                advice = f"`{absent}` is not in mdstorm, so it needs Petastorm until you replace it"
-            yield Finding(rule, "manual", *script.span(), what, f"{what}: {advice}", topic="run")
-    for code in _CODE.finditer(document.text, start, stop):
-        yield from _renamed(document, rule, *code.span("code"))
+                yield _absent(rule, script.span(), what, absent)
+            else:
+                remedy = f"{what}: run `python3 -m {renamed(path)}` instead"
+                yield Finding(rule, "manual", *script.span(), what, remedy, topic="run")
+    commands = []
+    for code in _CODE.finditer(text, start, stop):
+        commands.append(code.span())
+        if not is_commented_out(text, code.start()):
+            yield from _renamed(text, rule, *code.span("code"))
+    for one in _IMPORT.finditer(text, start, stop):
+        if not any(before <= one.start() < end for before, end in commands):
+            what = "Python code here imports Petastorm"
+            remedy = f"{what}: import mdstorm instead"
+            yield Finding(rule, "manual", *one.span("path"), what, remedy, holds=OLD_ROOT)
 
 
-def _renamed(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
-    """Yield edits to code in a command if mdstorm has every name that the code uses."""
-    text = document.text[start:stop]
-    paths = [one["path"] for one in _NAME.finditer(text)]
-    for module, names in _FROM.findall(text):
+def needs_petastorm(text: str) -> bool:
+    """Whether a command runs what mdstorm does not have, or code that is to be changed by hand."""
+    return any(isinstance(one, Finding) and one.holds for one in runs(text, "", 0, len(text)))
+
+
+def _absent(rule: str, span: tuple[int, int], what: str, absent: str) -> Finding:
+    """Return the finding about a command that needs a name that mdstorm does not have."""
+    remedy = f"{what}: `{absent}` is not in mdstorm, so it needs Petastorm until you replace it"
+    return Finding(rule, "manual", *span, what, remedy, holds=absent, topic="run")
+
+
+def _renamed(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
+    """Yield edits to code in a command, or a finding if mdstorm lacks a name that it uses."""
+    code = text[start:stop]
+    found = list(_NAME.finditer(text, start, stop))
+    paths = [one["path"] for one in found]
+    for module, names in _FROM.findall(code):
         paths += [f"{module}.{name}" for name in re.findall(r"(?<!\bas )\b(?!as\b)\w+", names)]
-    is_compared = "__version__" in text and re.search(r"[=!<>]=|<|>|assert", text)
-    if not (is_compared or is_commented_out(document.text, start) or any(map(missing, paths))):
-        for one in _NAME.finditer(document.text, start, stop):
-            at, end = one.start(), one.start() + len(OLD_ROOT)
-            yield Edit(rule, "exact", at, end, NEW_ROOT, "import mdstorm", topic="run")
+    is_compared = "__version__" in code and re.search(r"[=!<>]=|<|>|assert", code)
+    absent = VERSION if is_compared else next(filter(None, map(missing, paths)), None)
+    if found and absent:
+        yield _absent(rule, found[0].span(), "code in this command uses Petastorm", absent)
+        return
+    for one in found:
+        at, end = one.start(), one.start() + len(OLD_ROOT)
+        yield Edit(rule, "exact", at, end, NEW_ROOT, "import mdstorm", topic="run")
 
 
 #: Keys of the objects that Hydra and Lightning create.
@@ -176,7 +226,7 @@ def dotted_values(text: str, root: str) -> Iterator[tuple[str, str, int, int]]:
 
     Each comes with its key and its span. The format may be YAML, JSON, TOML or INI.
     """
-    for found in re.finditer(rf"(?<![\w.-]){root}(?:\.\w+)*(?![\w.-])", text):
+    for found in re.finditer(rf"(?<![\w.-]){root}(?:[.:]\w+)*(?![\w.-])", text):
         start, stop = found.span()
         key = _KEY.search(text, max(start - 80, 0), start)
         if key and _AFTER.match(text, stop) and not is_commented_out(text, start):

@@ -217,10 +217,11 @@ def counterpart(module: str, name: str) -> Counterpart | None:
 def missing(path: str) -> str | None:
     """Return the shortest prefix of a dotted path that mdstorm lacks, or None if it has the path.
 
-    For ``petastorm.workers_pool.thread_pool.ThreadPool``, it is ``petastorm.workers_pool``.
+    For ``petastorm.workers_pool.thread_pool.ThreadPool``, it is ``petastorm.workers_pool``. A colon
+    may separate a module from a name in it, as for `pkgutil.resolve_name`.
     Attributes of names that mdstorm has are assumed to exist.
     """
-    parts = path.split(".")
+    parts = path.replace(":", ".").split(".")
     for stop in range(1, len(parts) + 1):
         module = ".".join(parts[:stop])
         if not is_module(module):
@@ -231,5 +232,5 @@ def missing(path: str) -> str | None:
 
 def is_configured(path: str) -> bool:
     """Whether a value of configuration is a name of either library that code may resolve."""
-    root, dot, rest = path.partition(".")
+    root, dot, rest = path.replace(":", ".").partition(".")
     return bool(dot) and root in (OLD_ROOT, NEW_ROOT) and missing(f"{OLD_ROOT}.{rest}") is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
@@ -27,7 +28,10 @@ from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM103"
 
-_PATH = re.compile(rf"{names.OLD_ROOT}(?:\.[^\W\d]\w*)*")
+#: A path may have a colon before the name in a module, as those of entry points.
+_PATH = re.compile(rf"{names.OLD_ROOT}(?:[.:][^\W\d]\w*)*")
+#: An import in a program.
+_IMPORT = re.compile(rf"(?:^|;)[ \t]*(?:from|import)[ \t]+{names.OLD_ROOT}\b", re.MULTILINE)
 #: A prefix of a dotted name that code assembles, as in ``"petastorm." + name``.
 _PART = re.compile(rf"{names.OLD_ROOT}\.(?:[\w.]*(?:\.|[%{{][\w.(){{}}]*))?")
 #: Loggers with the same messages in both libraries.
@@ -81,7 +85,8 @@ def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
 
 #: What takes a string: code that resolves names, a function that finds loggers, a filter of
 #: warnings, a function that finds an installed distribution, or perhaps code that resolves names.
-_Use: TypeAlias = Literal["resolved", "logger", "filter", "version", "unknown"]
+#: Or the string is code itself.
+_Use: TypeAlias = Literal["resolved", "logger", "filter", "version", "unknown", "code"]
 
 
 def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
@@ -91,7 +96,11 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
             continue
         span, inner = module.span(string), inner_span(module, string)
         if use == "unknown":
-            yield _unknown(value, *span)
+            yield _unknown(value, *span, "this file" if resolves(module.text) else "code")
+        elif use == "code":
+            what = "this string is code that imports Petastorm"
+            remedy = f"{what}: import mdstorm in it"
+            yield Finding(CODE, "manual", *span, what, remedy, holds=names.OLD_ROOT)
         elif use == "resolved" and (local := shadow_of(module, value)):
             what = f"this may mean `{local.name}`, not the library"
             yield Finding(CODE, "note", *span, what)
@@ -114,6 +123,8 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
         return "unknown"
     if _is_filter(module, string):
         return "filter"
+    if _is_code(module, string):
+        return "code"
     if not _PATH.fullmatch(value) or is_fallback(module, string):
         return None
     if _is_logger(module, string):
@@ -200,21 +211,41 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     This is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
     Sphinx. A comparison with a caught error also counts.
     """
-    if resolved_as(module, string) is not None:
+    if resolved_as(module, string) is not None or _option_before(module, string) == "-m":
         return True
     parent = module.scopes.parents.get(string)
     match parent:
         case ast.Compare() if _involves_error(module, parent):
             return True
-        case ast.List(elts=words):
+        case ast.List():
             of = module.scopes.parents.get(parent)
-            is_mocked = isinstance(of, ast.stmt) and ast.unparse(of).startswith(_MOCKED)
-            return is_mocked or string_value(words[words.index(string) - 1]) == "-m"
+            return isinstance(of, ast.stmt) and ast.unparse(of).startswith(_MOCKED)
         case ast.Dict(values=values) if string in values:
             return False
         case ast.Dict():
             parent = module.scopes.parents.get(parent)
     return parent is not None and _uses_sys_modules(parent)
+
+
+def _option_before(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return the word before a string in a list or call that contains the words of a command."""
+    match module.scopes.parents.get(string):
+        case ast.List(elts=words) | ast.Tuple(elts=words) | ast.Call(args=words):
+            at = words.index(string) if string in words else 0
+            return string_value(words[at - 1]) if at else None
+    return None
+
+
+def _is_code(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is a program that imports Petastorm: several statements, or after ``-c``."""
+    code = str(string.value)
+    if _IMPORT.search(code) is None or isinstance(module.scopes.parents.get(string), ast.Expr):
+        return False
+    try:
+        statements = ast.parse(textwrap.dedent(code)).body
+    except (SyntaxError, ValueError):
+        return False
+    return len(statements) > 1 or _option_before(module, string) == "-c"
 
 
 def _is_prefix(module: PythonModule, string: ast.Constant) -> bool:
@@ -313,9 +344,10 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
         return True
     if _REPLACES_IMPORT.search(module.text) is not None and _is_compared(module, string):
         return True
-    if not resolves(module.text):
-        return False
-    return string.value != names.OLD_ROOT or isinstance(parent, ast.Assign | ast.AnnAssign)
+    is_root = string.value == names.OLD_ROOT
+    if not resolves(module.text):  # another file may look up what a table has, as it may of YAML
+        return isinstance(parent, ast.Dict) and string in parent.values and not is_root
+    return not is_root or isinstance(parent, ast.Assign | ast.AnnAssign)
 
 
 def _is_compared(module: PythonModule, string: ast.Constant) -> bool:

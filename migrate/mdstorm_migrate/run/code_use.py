@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from mdstorm_migrate.base.document import DATABRICKS_HEADER, SourceError
-from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
+from mdstorm_migrate.base.document import DATABRICKS_HEADER, Kind, SourceError
+from mdstorm_migrate.packaging.commands import TARGETS, dotted_values, needs_petastorm
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_configured, is_within
 from mdstorm_migrate.python.calls import resolved_as
 from mdstorm_migrate.python.module import PythonModule, parse_python
@@ -37,6 +37,8 @@ _HOROVOD = re.compile(
     rb"|[ \t]+import[ \t][^\n]*\b(?:keras|torch|lightning)\b)",
     re.MULTILINE,
 )
+#: The kinds of documents that contain commands.
+_COMMANDS: frozenset[Kind] = frozenset({"cluster", "docker", "magic", "shell"})
 _ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 
 
@@ -120,16 +122,18 @@ def use_of(path: Path, data: bytes, modules: Sequence[PythonModule] | None = Non
 
 
 def configured_use(path: Path, data: bytes) -> CodeUse | None:
-    """Return what configuration uses, by dotted names in its values, or None if it uses nothing."""
-    kinds = ("cluster", "conda", "text")
-    texts = [one.text for one in read_file(path, data).documents if one.kind in kinds]
+    """Return what a file uses by dotted names in its values, or by commands, or None if nothing."""
+    documents = read_file(path, data).documents
     roots = {
         root
         for root in (OLD_ROOT, NEW_ROOT)
-        for text in texts
-        for key, value, _, _ in dotted_values(text, root)
+        for one in documents
+        if one.kind in ("cluster", "conda", "text")
+        for key, value, _, _ in dotted_values(one.text, root)
         if key in TARGETS or is_configured(value)
     }
+    if any(one.kind in _COMMANDS and needs_petastorm(one.text) for one in documents):
+        roots.add(OLD_ROOT)
     if not roots:
         return None
     keeps = (str(path),) if OLD_ROOT in roots else ()

@@ -41,6 +41,8 @@ from mdstorm_migrate.api import migrate
     'autodoc_mock_imports: list[str] = ["petastorm.spark"]',
     'autodoc_mock_imports += ["petastorm.spark"]',
     'run([sys.executable, "-m", "petastorm.etl.dataset_metadata", url])',
+    'session.run("python", "-m", "petastorm.etl.dataset_metadata", "a")',
+    'pkgutil.resolve_name("petastorm.reader:make_reader")',
     'try: f()\nexcept ImportError as e:\n    if e.name != "petastorm": raise',
     'try: f()\nexcept ImportError as e:\n    if "petastorm" in str(e): raise',
     'if "petastorm" in sys.modules: ...',
@@ -83,6 +85,8 @@ def test_module_name_needs_review_if_its_effect_is_unclear(text: str) -> None:
     'version("petastorm")',
     'client.patch("petastorm")',
     'warnings.filterwarnings("ignore", message="petastorm is slow")',
+    'ERROR = "first:\\nimport petastorm and try again"',
+    'print("import petastorm")',
     'BACKENDS = ["petastorm"]\nsys.modules["pyspark"] = sys.modules[__name__] = None\n',
     # the value of an option, in a file that also imports modules by name
     'import_module(f"plugins.{x}")\nif engine == "petastorm": ...\nregister("petastorm")\n',
@@ -119,6 +123,10 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ),
     # strings that code in the file may import
     ('NAMES = ["petastorm.reader"]\nfor n in NAMES: import_module(n)', '"petastorm.reader"'),
+    (
+        'KINDS = {"rows": "petastorm.reader:make_reader"}\nimport_module(KINDS[k].split(":")[0])',
+        '"petastorm.reader:make_reader"',
+    ),
     ('import_module("petastorm." + name)', '"petastorm."'),
     ('import_module("petastorm.%s" % name)', '"petastorm.%s"'),
     ('BACKEND = "petastorm"\nimport_module(f"{BACKEND}.reader")', '"petastorm"'),
@@ -135,6 +143,17 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ),
 )
 def test_string_resolved_at_run_time_blocks_migration(text: str, fragment: str) -> None:
+    check_held(f"from petastorm import make_reader\n{text}\n", "PM103", fragment)
+
+
+@each(
+    # a table of names that another file may look up
+    ('KINDS = {"rows": "petastorm.reader.make_reader"}', '"petastorm.reader.make_reader"'),
+    # programs in strings
+    ('run([python, "-c", "import petastorm; f()"])', '"import petastorm; f()"'),
+    ('exec(dedent("""\n  import petastorm\n  f()"""))', '"""\n  import petastorm\n  f()"""'),
+)
+def test_name_that_a_string_gives_to_other_code_blocks_migration(text: str, fragment: str) -> None:
     check_held(f"from petastorm import make_reader\n{text}\n", "PM103", fragment)
 
 
@@ -192,15 +211,19 @@ def test_object_in_configuration_that_mdstorm_lacks_needs_manual_review(
     ("a.json", '{"reader": {"module": "petastorm.reader", "n": 2}}\n'),
     ("a.toml", "[loader]\nclass = 'petastorm.pytorch.DataLoader'\n"),
     ("a.ini", "[data]\nfactory = petastorm.make_reader\n"),
+    ("a.toml", "[plugins]\nrows = 'petastorm.reader:make_reader'\n"),
 )
 def test_dotted_name_under_other_key_needs_manual_review(path: str, text: str) -> None:
-    name = next(word for word in re.findall(r"[\w.]+", text) if word.startswith("petastorm."))
+    name = next(word for word in re.findall(r"[\w.:]+", text) if word.startswith("petastorm."))
     check_held(text, "PM103", name, path)
 
 
 @each(
     ("a.ini", "[logger_data]\nqualname = petastorm.spark.spark_dataset_converter\n"),
-    ("a.yaml", "a: petastorm\nb: petastorm.yaml\nc: petastorm.pytorch and others\n"),
+    (
+        "a.yaml",
+        "i: petastorm:latest\na: petastorm\nb: petastorm.yaml\nc: petastorm.pytorch and others\n",
+    ),
     ("a.yaml", "petastorm.pytorch: 1\nx: [petastorm.reader]\n# y: petastorm.reader\n"),
 )
 def test_value_that_names_nothing_of_petastorm_is_only_a_mention(path: str, text: str) -> None:

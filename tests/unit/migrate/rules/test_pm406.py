@@ -1,7 +1,11 @@
 """PM406: install commands in all kinds of files."""
 
+from pathlib import Path
+
 import pytest
-from tests.kit.migrating import check_held, check_noop, check_rewrite, each
+from tests.kit.migrating import check_held, check_noop, check_rewrite, each, run, write_files
+
+from mdstorm_migrate.run.outcome import Settings
 
 
 @each(
@@ -20,6 +24,18 @@ from tests.kit.migrating import check_held, check_noop, check_rewrite, each
     (
         "python -m petastorm.etl.petastorm_generate_metadata a",
         "python -m mdstorm.etl.petastorm_generate_metadata a",
+    ),
+    (
+        '"$PYTHON" -m petastorm.etl.petastorm_generate_metadata a',
+        '"$PYTHON" -m mdstorm.etl.petastorm_generate_metadata a',
+    ),
+    (
+        '["python", "-m", "petastorm.etl.petastorm_generate_metadata"]',
+        '["python", "-m", "mdstorm.etl.petastorm_generate_metadata"]',
+    ),
+    (
+        "${PYTHON:-python3} -c 'from petastorm import make_reader'",
+        "${PYTHON:-python3} -c 'from mdstorm import make_reader'",
     ),
     (
         "python -c 'import a, petastorm as p; petastorm.reader.make_reader(\"petastorm\")'",
@@ -49,11 +65,7 @@ def test_shell_commands_install_and_run_mdstorm(before: str, after: str) -> None
     "echo petastorm\n",
     "pip install petastorm-extra reco[petastorm] 'reco[tf,petastorm]'\n",
     'pip install -e .[dev,petastorm] && pip install "${WHEEL}[petastorm]" dist/*[petastorm]\n',
-    "python -c 'from petastorm.reader import make_reader, ArrowReaderWorker'\n",
-    "python -c 'from petastorm.reader import (make_reader,\n  ArrowReaderWorker)'\n",
-    "python -c 'import petastorm; assert petastorm.__version__ == \"0.12\"'\n",
     "./petastorm-generate-metadata.py a\npetastorm-generate-metadata.py.bak\n",
-    "python -m petastorm.tools.copy_dataset a b\n",
     "pip install -r petastorm.txt\n",
     "pip install --no-binary petastorm numpy\n",
     "pip install -e petastorm --target petastorm -c petastorm\n",
@@ -67,6 +79,32 @@ def test_other_shell_commands_are_unchanged(text: str) -> None:
 
 @each(
     ("petastorm-copy-dataset.py a b\n", "petastorm-copy-dataset.py"),
+    ("$PY -m petastorm.tools.copy_dataset a b\n", "petastorm.tools.copy_dataset"),
+    (
+        "python -c 'from petastorm.reader import make_reader, ArrowReaderWorker'\n",
+        "petastorm.reader",
+    ),
+    (
+        "python -c 'from petastorm.reader import (make_reader,\n  ArrowReaderWorker)'\n",
+        "petastorm.reader",
+    ),
+    ("python -c 'import petastorm; assert petastorm.__version__ == \"0.12\"'\n", "petastorm"),
+    ("python - <<'EOF'\nfrom petastorm import make_reader\nEOF\n", "petastorm"),
+)
+def test_command_that_needs_petastorm_keeps_its_requirement(
+    text: str, fragment: str, tmp_path: Path
+) -> None:
+    check_held(text, "PM406", fragment, "setup.sh")
+    code = "from petastorm import make_reader\n"
+    write_files(tmp_path, {"a.py": code, "run.sh": text, "requirements.txt": "petastorm\n"})
+    found = {
+        one.path.name: one.outcome.after.decode() for one in run(tmp_path.iterdir(), Settings())
+    }
+    assert found["a.py"] == "from mdstorm import make_reader\n"
+    assert found["requirements.txt"].splitlines() == ["mdstorm", "petastorm"]
+
+
+@each(
     ("spark-submit petastorm-generate-metadata.py a\n", "petastorm-generate-metadata.py"),
     ("conda install -c conda-forge petastorm\n", "petastorm"),
     ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),

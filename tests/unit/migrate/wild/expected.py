@@ -94,13 +94,9 @@ EXPECTED: dict[str, Expected] = {
         keeps=True,
     ),
     "unrunnable/spark_submit_strings.py": Expected(
-        listed=(
-            "import petastorm; print",
-            "from petastorm import make_reader",
-            'exec("from petastorm',
-            'eval("petastorm.make_reader")',
-        ),
-        becomes=('"mdstorm"',),
+        {"CODE =": "imports Petastorm", '"-c", "import petastorm': "imports Petastorm"},
+        listed=('exec("from petastorm', 'eval("petastorm.make_reader")'),
+        stays=('"petastorm==0.12.1"',),
     ),
     # Words that only look like names from the library.
     "programs/shadowed_name.py": Expected(untouched=True),
@@ -222,8 +218,8 @@ EXPECTED: dict[str, Expected] = {
         stays=("pytest.mark.petastorm", "DeprecationWarning:petastorm.*"),
     ),
     "unrunnable/configuration_in_strings.py": Expected(
-        {"cls = hydra": "resolves names"},
-        listed=("_target_: petastorm.pytorch", "SETTINGS =", "obj = import_from_string"),
+        {"cls = hydra": "resolves names", "SETTINGS =": "resolves names"},
+        listed=("_target_: petastorm.pytorch", "obj = import_from_string"),
         stays=(
             '{"_target_": "petastorm.make_reader"',
             '{"_target_": "petastorm.TransformSpec"}',
