@@ -209,14 +209,14 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is resolved as the name of a module or of something in it.
 
     This is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
-    Sphinx. A comparison with a caught error also counts.
+    Sphinx. A comparison with a caught error or with the module of an object also counts.
     """
     if resolved_as(module, string) is not None or _option_before(module, string) == "-m":
         return True
+    if (compared := _comparison(module, string)) and _involves_library(module, compared):
+        return True
     parent = module.scopes.parents.get(string)
     match parent:
-        case ast.Compare() if _involves_error(module, parent):
-            return True
         case ast.List():
             of = module.scopes.parents.get(parent)
             return isinstance(of, ast.stmt) and ast.unparse(of).startswith(_MOCKED)
@@ -255,11 +255,13 @@ def _is_prefix(module: PythonModule, string: ast.Constant) -> bool:
     return isinstance(call, ast.Call) and function_of(module, call) in _WALKING
 
 
-def _involves_error(module: PythonModule, comparison: ast.Compare) -> bool:
-    """Whether the comparison involves the error that its ``except`` block has caught."""
+def _involves_library(module: PythonModule, comparison: ast.expr) -> bool:
+    """Whether the comparison involves a caught error, or the module that defines an object."""
     above = [one for one in module.ancestors(comparison) if isinstance(one, ast.ExceptHandler)]
-    names = [one.id for one in ast.walk(comparison) if isinstance(one, ast.Name)]
-    return any(one.name in names for one in above)
+    nodes = list(ast.walk(comparison))
+    names = [one.id for one in nodes if isinstance(one, ast.Name)]
+    is_of_module = any(getattr(one, "attr", None) == "__module__" for one in nodes)
+    return is_of_module or any(one.name in names for one in above)
 
 
 def _uses_sys_modules(node: ast.AST) -> bool:
@@ -342,7 +344,7 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
     is_listed = isinstance(parent, ast.Dict | ast.List | ast.Set | ast.Tuple)
     if is_listed and _FILLING.search(module.text) is not None:
         return True
-    if _REPLACES_IMPORT.search(module.text) is not None and _is_compared(module, string):
+    if _REPLACES_IMPORT.search(module.text) is not None and _comparison(module, string):
         return True
     is_root = string.value == names.OLD_ROOT
     if not resolves(module.text):  # another file may look up what a table has, as it may of YAML
@@ -350,13 +352,14 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
     return not is_root or isinstance(parent, ast.Assign | ast.AnnAssign)
 
 
-def _is_compared(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether code compares a string, also as one of several or as a prefix."""
+def _comparison(module: PythonModule, string: ast.Constant) -> ast.expr | None:
+    """Return what compares a string, also as one of several or as a prefix."""
     parent = module.scopes.parents.get(string)
     if isinstance(parent, ast.List | ast.Set | ast.Tuple):
         parent = module.scopes.parents.get(parent)
-    is_prefix = isinstance(parent, ast.Call) and called(parent) == "startswith"
-    return is_prefix or isinstance(parent, ast.Compare)
+    if isinstance(parent, ast.Call) and called(parent) == "startswith":
+        return parent
+    return parent if isinstance(parent, ast.Compare) else None
 
 
 def _is_for_programs(path: str) -> bool:
