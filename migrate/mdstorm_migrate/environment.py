@@ -6,7 +6,7 @@ They neither change nor block edits: a person reads the list before running the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -45,7 +45,8 @@ def required(extras: frozenset[str]) -> dict[str, SpecifierSet]:
     wanted = [{"extra": extra} for extra in ("", *sorted(extras))]
     for one in _declared():
         if one.marker is None or any(map(one.marker.evaluate, wanted)):
-            found[one.name] = found.get(one.name, one.specifier) & one.specifier
+            name = normalised(one.name)
+            found[name] = found.get(name, one.specifier) & one.specifier
     return found
 
 
@@ -162,11 +163,13 @@ _PYTHON_VERSIONS = tuple(f"3.{minor}" for minor in range(5, 13))
 _RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\d+\.\d+)""")
 
 
-def conditions_of(path: Path, file: DecodedFile, extras: frozenset[str]) -> Iterator[Condition]:
+def conditions_of(
+    path: Path, file: DecodedFile, needed: Mapping[str, SpecifierSet]
+) -> Iterator[Condition]:
     """Yield each condition on Python, Databricks Runtime or pins that a file violates."""
     groups: dict[tuple[Subject, str], list[tuple[_Violation, Finding]]] = {}
     for document in file.documents:
-        broken = _old_pythons(path, document), _old_runtimes(document), _bad_pins(document, extras)
+        broken = _old_pythons(path, document), _old_runtimes(document), _bad_pins(document, needed)
         for one in chain.from_iterable(broken):
             found = document.in_file(Finding(one.subject, "note", one.at, one.at, ""), file.lines)
             groups.setdefault((one.subject, one.label), []).append((one, found))
@@ -214,12 +217,10 @@ def _old_runtimes(document: Document) -> Iterator[_Violation]:
             yield _Violation("runtime", label, found["version"], lowest, found.start())
 
 
-def _bad_pins(document: Document, extras: frozenset[str]) -> Iterator[_Violation]:
+def _bad_pins(document: Document, needed: Mapping[str, SpecifierSet]) -> Iterator[_Violation]:
     is_list = document.kind == "requirements"
-    if document.kind in ("markdown", "lock", "text") or (is_list and is_generated(document.text)):
-        return
-    needed = {normalised(name): versions for name, versions in required(extras).items()}
-    if not needed:
+    is_generated_list = is_list and is_generated(document.text)
+    if document.kind in ("markdown", "lock", "text") or is_generated_list or not needed:
         return
     for pin in _pins(frozenset(needed)).finditer(document.text):
         if is_commented_out(document.text, pin.start(), ANY):

@@ -191,16 +191,17 @@ class PythonModule:
         if found is None:
             return None
         name, attributes = found
-        for binding in self.bindings(name.id, scope):
+        bindings = self.bindings(name.id, scope)
+        for binding in bindings:
             if is_petastorm(binding.target):
                 return ".".join([binding.target or "", *attributes])
         if (reached := self.reached(found, scope)) is not None:
             return reached
-        for other in self._other_names_of(name.id, scope) if depth else ():
+        for other in self._other_names_of(bindings) if depth else ():
             path = self.resolve(*other, depth - 1)
             if path is not None:
                 return ".".join([path, *attributes])
-        return self._from_star(name.id, attributes, scope)
+        return None if bindings else self._from_star(name.id, attributes, scope)
 
     def reached(self, found: tuple[ast.Name, list[str]], scope: Scope) -> str | None:
         """Return the path of a part of Petastorm that a name reaches through another module."""
@@ -226,9 +227,9 @@ class PythonModule:
             return set()
         return {path.rpartition(".")[2] for path in self.given.objects.get(place_of(node), ())}
 
-    def _other_names_of(self, name: str, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+    def _other_names_of(self, bindings: list[Binding]) -> Iterator[tuple[ast.expr, Scope]]:
         """Yield the possible values of a name that is assigned only once, each with its scope."""
-        match self.bindings(name, scope):
+        match bindings:
             case [Binding(node=ast.Name() as target, scope=home)]:
                 match self.scopes.parents.get(target):
                     case ast.Assign(targets=[ast.Name()], value=ast.IfExp(body=one, orelse=other)):

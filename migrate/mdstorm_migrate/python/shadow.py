@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -56,40 +57,50 @@ def shadowed(module: PythonModule, binding: Binding) -> Local | None:
     return shadow_of(module, binding.imported_module, name)
 
 
-@lru_cache(maxsize=256)
 def shadow_of(module: PythonModule, path: str, name: str | None = None) -> Local | None:
     """Return the user code that a path, and a name in it, may refer to, or None for the library.
 
     A script finds modules in its directory before the library; a module in a package does not. A
     single file ``petastorm.py`` has no submodules such as ``petastorm.spark``.
     """
-    if module.document.path is None:
-        return None
-    file = Path(os.path.abspath(module.document.path))
-    if is_stub(file):
+    around = _surroundings(module)
+    if around.is_stub:
         return Local(f"{OLD_ROOT}/", "stubs")
-    is_script = not (file.parent / "__init__.py").exists()
-    for package, shown in _packages(file.parent, _added_folders(module.text)):
-        if package in file.parents:
+    for package, shown in around.packages:
+        if package in around.file.parents:
             if part := _own_part(package, path, name):
                 return Local(part, "part")
             continue
-        is_in_same_folder = is_script and package.parent == file.parent
+        is_in_same_folder = around.is_script and package.parent == around.file.parent
         if _provides(package, path, name) or is_in_same_folder:
             is_copy = any((package / one).exists() for one in _COPY_FILES)
             if _is_empty(package):
                 return Local(shown, "neighbour")
             return Local(shown, "copy" if is_copy else "package")
+    return Local(f"{OLD_ROOT}.py", "neighbour") if path == OLD_ROOT and around.has_file else None
+
+
+@dataclass(frozen=True)
+class _Surroundings:
+    """What the imports of a file may find: ``petastorm`` packages, or a file ``petastorm.py``."""
+
+    file: Path
+    is_stub: bool = False
+    is_script: bool = False
+    packages: Sequence[tuple[Path, str]] = ()
+    has_file: bool = False
+
+
+@lru_cache(maxsize=1)
+def _surroundings(module: PythonModule) -> _Surroundings:
+    if module.document.path is None:
+        return _Surroundings(Path())
+    file = Path(os.path.abspath(module.document.path))
+    is_script = not (file.parent / "__init__.py").exists()
     own = file.with_name(f"{OLD_ROOT}.py")
-    if (
-        is_script
-        and path == OLD_ROOT
-        and own != file
-        and own.is_file()
-        and not is_databricks_notebook(own)
-    ):
-        return Local(own.name, "neighbour")
-    return None
+    has_file = is_script and own != file and own.is_file() and not is_databricks_notebook(own)
+    packages = _packages(file.parent, _added_folders(module.text))
+    return _Surroundings(file, is_stub(file), is_script, packages, has_file)
 
 
 def is_stub(path: PurePath | None) -> bool:
@@ -103,7 +114,6 @@ def is_stub(path: PurePath | None) -> bool:
     )
 
 
-@lru_cache(maxsize=1)
 def _added_folders(text: str) -> frozenset[str]:
     """Return the folders that code adds to the import path."""
     return frozenset(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of
+from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of, required
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.code_use import CodeUse
@@ -63,8 +63,9 @@ def before_running(examined: Examined, settings: Settings) -> list[Condition]:
     serving = _Folders([one.path for one in code if one.changed], [one.path for one in lists])
     listed = (words for one in lists for words in _EXTRAS.findall(one.outcome.after))
     extras = extras.union(*(words.decode().split(",") for words in listed))
+    needed = required(extras)
     for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
-        found += conditions_of(path, contents[path], extras)
+        found += conditions_of(path, contents[path], needed)
     if use.moved and use.imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
     if use.moved:

@@ -90,12 +90,16 @@ class _Solver:
         self._readers: dict[tuple[Path, str], set[Path]] = defaultdict(set)
         self._changed: set[Path] = set()
         self._called: set[Path] = set()
+        self._fixtures: dict[str, list[Path]] = defaultdict(list)
         self._of_terms: dict[int, set[Value]] = {}
         self._path = self._reader = Path()
 
     def add(self, flows: Mapping[Path, Flows]) -> None:
         """Add files, and let values flow until nothing changes."""
         self.flows |= flows
+        for path, one in flows.items():
+            for name in one.fixtures:
+                self._fixtures[name].append(path)
         self._files |= {path: dict(self._graph.targets.get(path, ())) for path in flows}
         self._changed |= self.flows.keys()
         while self._changed:
@@ -347,10 +351,10 @@ class _Solver:
     def _fixture(self, name: str) -> set[Value]:
         """Return what pytest passes for a parameter."""
         found: set[Value] = set()
-        for path, own in self.flows.items():
+        for path in self._fixtures.get(name, ()):
             is_near = path.stem == "conftest" and path.parent in self._path.parents
-            if name in own.fixtures and (is_near or path == self._path):
-                found |= self._read(path, f"{own.fixtures[name]}()")
+            if is_near or path == self._path:
+                found |= self._read(path, f"{self.flows[path].fixtures[name]}()")
         return found
 
 

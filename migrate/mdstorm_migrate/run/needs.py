@@ -99,9 +99,10 @@ def needs_of(
     requiring = {path: one.before for path, one in asking.items() if one.requires}
     project = _Project(code, _lists(paths, requiring, lists), requiring)
     is_unused = bool(code) and not any(use.uses_either for use in code.values())
+    running = [path for path, one in asking.items() if is_code(path) and b"%run" in one.before]
     found = {}
     for path, one in asking.items():
-        use = project.use(path, _runners(path, asking))
+        use = project.use(path, _runners(path, asking, running))
         if any(mark in one.before for mark in _FOR_DATABRICKS):
             use = replace(use, on_databricks=True)
         is_record = _is_record(path, one.before, paths, code)
@@ -170,6 +171,10 @@ class _Project:
         self._code = code
         self._lists = lists
         self._names = {path: required_names(documents) for path, documents in lists.items()}
+        self._listed_under: defaultdict[Path, set[str]] = defaultdict(set)
+        for path, names in self._names.items():
+            for above in path.parents if not is_code(path) else ():
+                self._listed_under[above] |= names
         self._below = self._aggregated(set())
         # On a second run, lists require mdstorm instead: they still serve their directories.
         serving = [path for path, names in self._names.items() if NEW_ROOT in names]
@@ -189,8 +194,7 @@ class _Project:
         if is_code(path) or self._is_complete(path):
             return found
         anchor, _ = self._anchor(path)
-        lists = (one for one in self._names if anchor in one.parents and not is_code(one))
-        return found.union(*(self._names[one] for one in lists))
+        return found if anchor is None else found | self._listed_under[anchor]
 
     def _is_complete(self, path: Path) -> bool:
         """Whether the commands in a file install packages, but not from a list."""
@@ -243,12 +247,15 @@ def _lists(
     return found
 
 
-def _runners(path: Path, asking: Mapping[Path, Asking]) -> Iterator[Path]:
-    """Yield the notebooks that ``%run`` the notebook `path`, which installs packages for them."""
+def _runners(path: Path, asking: Mapping[Path, Asking], running: Iterable[Path]) -> Iterator[Path]:
+    """Yield those of the notebooks `running` that ``%run`` the notebook `path`.
+
+    What it installs is for them also.
+    """
     if not (is_code(path) and asking[path].requires):
         return
     stem = re.escape(os.fsencode(path.stem))
     run = re.compile(rb"%run[ \t]+[^\r\n]*?(?<!\w)" + stem + rb"(?![\w-])")
-    for other, one in asking.items():
-        if other != path and is_code(other) and run.search(one.before):
+    for other in running:
+        if other != path and run.search(asking[other].before):
             yield other

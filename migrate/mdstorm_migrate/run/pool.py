@@ -38,8 +38,6 @@ class Workers(Generic[_State]):
         jobs = min(jobs, -(-number_of_files // _SHARE))
         self._state = make()
         self._pools = [_pool(make) for _ in range(jobs)] if jobs > 1 else []
-        self._was_collecting = gc.isenabled()
-        gc.disable()  # garbage collection among the nodes of syntax trees takes half the time
 
     def __enter__(self) -> Workers[_State]:
         return self
@@ -52,8 +50,6 @@ class Workers(Generic[_State]):
     ) -> None:
         for pool in self._pools:
             pool.shutdown(cancel_futures=True)
-        if self._was_collecting:
-            gc.enable()
 
     def map(
         self, function: Callable[[_State, Path, _Item], _Result], items: dict[Path, _Item]

@@ -13,7 +13,7 @@ def broken(path: str, text: str, *extras: str) -> list[Condition]:
     source = find_source(Path(path), text.encode())
     assert source is not None
     file = source.read(text.encode(), Path(path))
-    return list(conditions_of(Path(path), file, {*extras}))
+    return list(conditions_of(Path(path), file, required(frozenset(extras))))
 
 
 def found(path: str, text: str, *extras: str) -> list[tuple[str, int | None]]:
