@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 from mdstorm_migrate.base.needs import Place
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.links import file_import, runs_of
+from mdstorm_migrate.python.links import file_import, imported_by_name, runs_of
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, place_of
 from mdstorm_migrate.python.scopes import Comprehension, Scope, visitor
 
@@ -198,6 +198,8 @@ class _Reader:
 
     def of_call(self, node: ast.Call) -> Term:
         function = node.func
+        if (item := imported_by_name(node)) is not None:
+            return "import", item
         if isinstance(function, ast.Attribute) and function.attr in _ELEMENT:
             return self.term(function.value)
         if last_name(function) in _SAME or last_name(function) == "enter_context":

@@ -59,7 +59,7 @@ class FileImport:
     name : str
         The name in that module; ``*`` for all, an empty string for the module itself.
     bound : str
-        The name in this file.
+        The name in this file; empty if no statement binds one.
     """
 
     module: str
@@ -95,7 +95,11 @@ def links_of(module: PythonModule) -> Links:
     nodes = module.scopes.nodes
     imports = sorted(nodes[ast.Import] + nodes[ast.ImportFrom], key=lambda one: one.lineno)
     return Links(
-        (*file_imports(imports), *runs_of(module.text)),
+        (
+            *file_imports(imports),
+            *filter(None, map(imported_by_name, module.scopes.calls)),
+            *runs_of(module.text),
+        ),
         any(one.scope.home(OLD_ROOT) is None for one in references),
         resolves(module.text),
         frozenset(_owners(module)),
@@ -126,6 +130,19 @@ def file_import(statement: ast.AST, alias: ast.alias) -> FileImport:
         bound = alias.asname or alias.name
         return FileImport(statement.module or "", statement.level, alias.name, bound)
     return FileImport(alias.name, 0, "", alias.asname or alias.name.partition(".")[0])
+
+
+def imported_by_name(call: ast.Call) -> FileImport | None:
+    """Return what ``import_module("lib.pool")`` imports, or None for other calls."""
+    match call:
+        case ast.Call(
+            func=ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module"),
+            args=[ast.Constant(str(written)), *_],
+        ):
+            module = written.lstrip(".")
+            level = len(written) - len(module)
+            return None if is_petastorm(module) else FileImport(module, level, "", "")
+    return None
 
 
 def runs_of(text: str) -> Iterator[FileImport]:

@@ -10,7 +10,7 @@ from mdstorm_migrate.petastorm.names import CONVERTER_METHODS
 from mdstorm_migrate.python.links import Links, resolves
 from mdstorm_migrate.run.code_use import CodeUse, configured_use, use_of
 from mdstorm_migrate.run.discover import CODE, is_code
-from mdstorm_migrate.run.imports import text_imports
+from mdstorm_migrate.run.imports import configured_imports, text_imports
 from mdstorm_migrate.run.migration import FileMigration
 from mdstorm_migrate.run.old_pyarrow import OldUse, old_uses
 
@@ -72,16 +72,20 @@ class Facts:
 def facts_of(path: Path, migration: FileMigration) -> Facts:
     """Return the facts about a file that mentions Petastorm."""
     links = migration.links()
-    if links is None and migration.problem is not None and path.suffix in CODE:
-        links = Links(tuple(text_imports(migration.data.decode("utf-8", "replace"))))
+    text = migration.data.decode("utf-8", "replace")
+    if path.suffix not in CODE:
+        links = Links(tuple(configured_imports(text)))
+    elif links is None and migration.problem is not None:
+        links = Links(tuple(text_imports(text)))
     return Facts(True, links or Links())
 
 
 def text_facts(path: Path, data: bytes) -> Facts:
     """Return the facts about a file that does not mention Petastorm, which is not parsed."""
-    if path.suffix not in CODE:
-        return Facts(False, Links(), use=configured_use(path, data))
     text = data.decode("utf-8", "replace")
+    if path.suffix not in CODE:
+        links = Links(tuple(configured_imports(text)))
+        return Facts(False, links, use=configured_use(path, data))
     links = Links(tuple(text_imports(text)), resolves=resolves(text))
     makes_loaders = any(f".{name}(" in text for name in CONVERTER_METHODS)
     use = use_of(path, data) if is_code(path) else None

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
 
+from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
+from mdstorm_migrate.petastorm.names import is_petastorm
 from mdstorm_migrate.python.links import FileImport, file_imports, runs_of
 from mdstorm_migrate.run.discover import CODE
 
@@ -27,6 +29,15 @@ def text_imports(text: str) -> Iterator[FileImport]:
     for match in _STATEMENT.finditer(text):
         yield from _statement_imports(match["code"].partition("\\n")[0].rstrip('", \t\r'))
     yield from runs_of(text)
+
+
+def configured_imports(text: str) -> Iterator[FileImport]:
+    """Yield what configuration names for code that creates objects, except from Petastorm."""
+    if any(key in text for key in TARGETS):
+        for key, path, _, _ in dotted_values(text, r"\w+"):
+            module, _, name = path.rpartition(".")
+            if key in TARGETS and module and not is_petastorm(path):
+                yield FileImport(module, 0, name, "")
 
 
 @lru_cache(maxsize=4096)
@@ -65,6 +76,18 @@ class Resolver:
         if item.name not in ("", "*"):
             return self._nearest(folder, (*module, item.name)) or self._nearest(folder, module)
         return self._nearest(folder, module)
+
+    def packages(self, file: Path, importer: Path) -> Iterator[Path]:
+        """Yield the ``__init__`` files of the packages that an import of a file runs first.
+
+        Those of the importer's own packages have run before.
+        """
+        parts = self._places[file]
+        for stop in range(len(parts) - 1, 0, -1):
+            found = [one for one in self._exactly(parts[:stop]) if one.stem == "__init__"]
+            if not found or self._places.get(importer, ())[:stop] == parts[:stop]:
+                return
+            yield from found
 
     def _exactly(self, parts: Sequence[str]) -> list[Path]:
         at = self._by_stem.get(parts[-1], ()) if parts else ()
@@ -121,14 +144,18 @@ class ImportGraph:
             path: [(item, resolver.files(path, item)) for item in items]
             for path, items in imports.items()
         }
-        self.imported: Mapping[Path, set[Path]] = {
-            path: {file for _, files in targets for file in files}
-            for path, targets in self.targets.items()
-        }
-        self.importers: dict[Path, set[Path]] = defaultdict(set)
-        for path, files in self.imported.items():
-            for file in files:
-                self.importers[file].add(path)
+        self.imported: defaultdict[Path, set[Path]] = defaultdict(set)
+        self.importers: defaultdict[Path, set[Path]] = defaultdict(set)
+        for path, targets in self.targets.items():
+            for file in {file for _, files in targets for file in files}:
+                self.link(path, file)
+                for package in resolver.packages(file, path):
+                    self.link(path, package)
+
+    def link(self, path: Path, file: Path) -> None:
+        """Record that a file imports another one, or gets objects from it in another way."""
+        self.imported[path].add(file)
+        self.importers[file].add(path)
 
     def reached_by_patch(self, path: Path) -> set[Path]:
         """Return the files that run in one process with `path`, which replaces parts of modules."""

@@ -159,7 +159,7 @@ class _Solver:
     def names(self, path: Path) -> Iterator[tuple[str, str]]:
         """Yield the names, with attributes, by which a file reaches parts of Petastorm."""
         self._path = path
-        for item in self._files[path]:
+        for item in filter(lambda one: one.bound, self._files[path]):
             for value in sorted(self._of_import(item), key=str):
                 if isinstance(value, str):
                     yield from [] if value.endswith("()") else [(item.bound, value)]
@@ -354,7 +354,10 @@ class _Solver:
         for path in self._fixtures.get(name, ()):
             is_near = path.stem == "conftest" and path.parent in self._path.parents
             if is_near or path == self._path:
-                found |= self._read(path, f"{self.flows[path].fixtures[name]}()")
+                values = self._read(path, f"{self.flows[path].fixtures[name]}()")
+                if is_near and _is_carried(values):
+                    self._graph.link(self._path, path)
+                found |= values
         return found
 
 

@@ -20,6 +20,7 @@ from pathlib import Path, PurePath
 from mdstorm_migrate.base.document import Source, is_setup_script
 from mdstorm_migrate.base.needs import Given, Needs
 from mdstorm_migrate.mosaicml.names import ROOT as STREAMING
+from mdstorm_migrate.packaging.commands import TARGETS
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.flows import Flows
 from mdstorm_migrate.python.shadow import is_in_project
@@ -95,11 +96,15 @@ def examine(
         facts = workers.map(Examiner.facts, dict.fromkeys(paths))
         seen = {path: one for path, one in facts.items() if one is not None}
         graph = ImportGraph({path: one.links.imports for path, one in seen.items()})
+        resolving = {path for path, one in seen.items() if one.links.resolves}
+        for path, one in seen.items():
+            if path.suffix not in CODE and one.links.imports:
+                for resolver in resolving:
+                    graph.link(resolver, path)
         given = given_to(
             seen, graph, lambda paths: workers.map(Examiner.flows, dict.fromkeys(paths))
         )
         proposals = workers.map(Examiner.propose, given)
-        resolving = {path for path, one in seen.items() if one.links.resolves}
         outside = workers.map(Examiner.text_facts, around)
         unused = {path: one for path, one in seen.items() if path not in proposals}
         found = Examined(others=unused | outside, paths=[*paths, *others])
@@ -212,8 +217,8 @@ class Examiner:
         if is_relevant(data, self._settings) and (source := find_source(path, data)) is not None:
             self._files[path] = FileMigration(data, path, source, self._settings)
             return facts_of(path, self._files[path])
-        is_seen = path.suffix in CODE or NEW_ROOT.encode() in data
-        return text_facts(path, data) if is_seen else None
+        is_configuring = any(key.encode() in data for key in (NEW_ROOT, *TARGETS))
+        return text_facts(path, data) if path.suffix in CODE or is_configuring else None
 
     def _failed(self, path: Path, reason: str) -> Facts:
         self._files[path] = FileMigration(b"", path, None, self._settings, Problem(reason))

@@ -54,6 +54,12 @@ FINDS = "import importlib\ndef f(n): return importlib.import_module(f'a.{n}')\n"
 #: As in Hydra, code receives an instance of the class specified in the configuration.
 YAML = "reader:\n  _target_: petastorm.{}\n"
 RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instantiate(conf)\n"
+BY_NAME = f"from importlib import import_module\n{READS}work = import_module('{{}}')\n"
+CONVERTS = (
+    "from petastorm.spark import make_spark_converter\n"
+    "def build(df): return make_spark_converter(df)\n"
+)
+IN_TEST = f"{READS}import pandas as pd\ndef test(conv): pd.read_parquet(conv.cache_dir_url)\n"
 
 
 @each(
@@ -168,6 +174,26 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
     {"c.yaml →": YAML.format("make_reader"), "main.py": RESOLVES, "train.py →": READS},
     {"c.yaml": YAML.format("make_reader"), "main.py": f"{RESOLVES}{WORKER}", "train.py →": READS},
     {"c.yaml": YAML.format("reader.ArrowReaderWorker"), "main.py": RESOLVES, "train.py →": READS},
+    # files are linked through configuration, through names of modules in strings, and through the
+    # package that an import runs first
+    {"c.yaml": "r: {_target_: p.work.run}\n", "main.py": RESOLVES + READS, "p/work.py": EXPORTS},
+    {"c.yaml": "r: {_target_: p.work.run}\n", "main.py →": READS, "p/work.py": EXPORTS},
+    {"lib/work.py": EXPORTS, "main.py": BY_NAME.format("lib.work")},
+    {"lib/work.py": EXPORTS, "lib/main.py": BY_NAME.format(".work")},
+    {
+        "p/__init__.py": "from . import work\n",
+        "p/work.py": f"{EXPORTS}from .registry import READERS\n",
+        "p/registry.py": "READERS = {}\n",
+        "p/other.py →": f"{READS}from p.registry import READERS\n",
+        "main.py": f"{READS}from p.registry import READERS\n",
+    },
+    # a fixture passes an object to a test
+    {
+        "lib.py": CONVERTS,
+        "conftest.py": "from lib import build\n@pytest.fixture\ndef conv(): return build(1)\n",
+        "test_it.py": IN_TEST,
+        "test_other.py →": f"{READS}def test(url): make_reader(url)\n",
+    },
     # a Python configuration stays on Petastorm with the file that resolves its module names
     {
         "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
