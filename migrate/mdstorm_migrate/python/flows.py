@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 from mdstorm_migrate.base.needs import Place
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
+from mdstorm_migrate.python.calls import CALLING
 from mdstorm_migrate.python.links import file_import, imported_by_name, runs_of
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, place_of
 from mdstorm_migrate.python.scopes import Comprehension, Scope, visitor
@@ -34,7 +35,7 @@ Term: TypeAlias = tuple[Any, ...]
 #: Functions that return their arguments, or containers or iterators of them.
 _SAME = frozenset(
     [
-        *("cast", "deepcopy", "dict", "enumerate", "iter", "list", "next", "partial", "reversed"),
+        *("cast", "deepcopy", "dict", "enumerate", "iter", "list", "next", "reversed"),
         *("set", "sorted", "tuple", "zip"),
     ]
 )
@@ -200,13 +201,15 @@ class _Reader:
         function = node.func
         if (item := imported_by_name(node)) is not None:
             return "import", item
-        if isinstance(function, ast.Attribute) and function.attr in _ELEMENT:
-            return self.term(function.value)
-        if last_name(function) in _SAME or last_name(function) == "enter_context":
+        name = last_name(function)
+        if name in _SAME or name == "enter_context":
             return self.terms([*node.args, *(word.value for word in node.keywords)])
         arguments = tuple(map(self.term, node.args))
         words = tuple((word.arg, self.term(word.value)) for word in node.keywords)
-        return "call", self.term(function), arguments, words
+        call = "call", self.term(function), arguments, words
+        if isinstance(function, ast.Attribute) and name in _ELEMENT:
+            return "any", (self.term(function.value), call)
+        return ("any", (*arguments[:1], call)) if name in CALLING else call
 
     def is_reader(self, node: ast.expr) -> bool:
         """Whether a parameter or an attribute has the usual name of a reader."""
@@ -303,7 +306,8 @@ class _Reader:
         self.found.parameters[name] = tuple(one.arg for one in (*plain, *given.kwonlyargs))
         decorators = {last_name(getattr(one, "func", one)) for one in node.decorator_list}
         if self.scopes[node].is_class and plain and "staticmethod" not in decorators:
-            self.flow(f"{name}.{plain[0].arg}", ("self", name.rpartition(".")[0]))
+            kind = "class" if "classmethod" in decorators else "self"
+            self.flow(f"{name}.{plain[0].arg}", (kind, name.rpartition(".")[0]))
         if decorators & {"property", "cached_property"}:
             self.found.properties.add(name)
         if "fixture" in decorators:

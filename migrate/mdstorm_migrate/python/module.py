@@ -257,13 +257,13 @@ class PythonModule:
 
     def _callee(self, call: ast.Call) -> str | None:
         scope = self.scopes.scopes[call]
-        path = None if self._is_redefined(call.func, scope) else self.resolve(call.func, scope)
+        path = None if self.defines(call.func, scope) else self.resolve(call.func, scope)
         if path is None and isinstance(call.func, ast.Attribute):
             is_method = call.func.attr in CONVERTER_METHODS
             return f"{CONVERTER}.{call.func.attr}" if is_method else None
         return path
 
-    def _is_redefined(self, function: ast.expr, scope: Scope) -> bool:
+    def defines(self, function: ast.expr, scope: Scope) -> bool:
         """Whether the file itself defines the called function or class, not just as a fallback."""
         if not isinstance(function, ast.Name):
             return False

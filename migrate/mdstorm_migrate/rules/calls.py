@@ -180,8 +180,10 @@ _OPENING = re.compile(r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|cop
 _SAME = re.compile(
     "Path|basename|concat|format|join|list|removeprefix|replace|sorted|split|str|strip|urlparse"
 )
-#: Functions of libraries that only show paths or test them.
-_SHOWING = re.compile(r"(?:.*_)?(?:log|print|info|debug|warn|assert|equal)\w*", re.IGNORECASE)
+#: Functions of libraries that only show paths, test them, or put them in arrays.
+_SHOWING = re.compile(
+    r"(?:.*_)?(?:log|print|info|debug|warn|assert|equal)\w*|DataFrame|Series|(?:as)?array", re.I
+)
 
 
 @remarks("PM119", "The copy of a converter is MDS, not Parquet", "manual")
@@ -200,11 +202,14 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
             callee = "" if call is None else ast.unparse(call.func)
             if call is None or call in ours or callee in own:
                 continue
+            # A method of the paths themselves, as in `url.rstrip()` and `Path(url).read_bytes()`.
+            is_method = place in ast.walk(call.func)
+            opens = _OPENING.search(last_name(call.func) if is_method else callee)
             what = f"`{node.attr}` points to MDS shards, not Parquet"
             if callee.endswith(".endswith") and any(map(_names_parquet, call.args)):
                 remedy = f"{what}: their names do not end in `.parquet`, so change this test"
                 yield Remark(place, what, remedy, node.attr)
-            elif _OPENING.search(callee) or _is_of_library(module, call):
+            elif opens or (not is_method and _is_of_library(module, call)):
                 remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet"
                 yield Remark(place, what, remedy, node.attr)
 

@@ -333,7 +333,8 @@ def _missing_in_module(module: PythonModule, string: ast.Constant, value: str) -
 def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
     """Whether code in the file may resolve a name even though no call with it is visible.
 
-    The library's name alone is usually data, unless it is assigned to a variable.
+    The library's name alone is usually data, unless it is assigned to a variable, or passed to a
+    function or class of this file.
     """
     parent = module.scopes.parents.get(string)
     call = module.scopes.parents.get(parent) if isinstance(parent, ast.keyword) else parent
@@ -349,7 +350,8 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
     is_root = string.value == names.OLD_ROOT
     if not resolves(module.text):  # another file may look up what a table has, as it may of YAML
         return isinstance(parent, ast.Dict) and string in parent.values and not is_root
-    return not is_root or isinstance(parent, ast.Assign | ast.AnnAssign)
+    is_passed = isinstance(call, ast.Call) and module.defines(call.func, module.scopes.scopes[call])
+    return not is_root or is_passed or isinstance(parent, ast.Assign | ast.AnnAssign)
 
 
 def _comparison(module: PythonModule, string: ast.Constant) -> ast.expr | None:

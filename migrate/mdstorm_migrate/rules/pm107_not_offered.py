@@ -9,9 +9,9 @@ from dataclasses import replace
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.petastorm.absent import home_of, is_unknown, section_of
-from mdstorm_migrate.python.calls import given_arguments
+from mdstorm_migrate.python.calls import bases_of, given_arguments
 from mdstorm_migrate.python.import_actions import incidental_names, moved_to
-from mdstorm_migrate.python.imports import Use, imported_names, is_pin, reached_uses
+from mdstorm_migrate.python.imports import Use, imported_names, is_pin, reached_uses, references_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
@@ -23,6 +23,7 @@ CODE = "PM107"
 _DECIDES = "its branches depend on Petastorm's version"
 _PATCHED = "the patch is made for Petastorm's code"
 _MADE = "mdstorm's `Reader` raises an error if it is constructed directly"
+_SUPER = ("super().__init__", "Reader.__init__")
 _BY_HAND = (
     "only make_reader and make_batch_reader make a `Reader` of mdstorm: call one of them with the "
     "URL: see mdstorm's docs/differences.md#workers-and-their-queues"
@@ -80,12 +81,31 @@ def _replaced(module: PythonModule, use: Use) -> Finding:
 
 def _readers_by_hand(module: PythonModule) -> Iterator[Finding]:
     """Yield a finding for each `Reader` that code constructs directly."""
-    for given in given_arguments(module):
-        if given.function == "Reader":
-            what = "this constructs a `Reader` directly"
-            span = module.span(given.call)
-            remedy = f"{what}: {_BY_HAND}"
-            yield Finding(CODE, "manual", *span, what, remedy, holds="Reader()", because=_MADE)
+    made = [given.call for given in given_arguments(module) if given.function == "Reader"]
+    for node in module.scopes.nodes[ast.ClassDef]:
+        if "Reader" in bases_of(module, node):
+            made += _constructions(module, node)
+    for node in made:
+        what = "this constructs a `Reader` directly"
+        remedy = f"{what}: {_BY_HAND}"
+        span = module.span(node)
+        yield Finding(CODE, "manual", *span, what, remedy, holds="Reader()", because=_MADE)
+
+
+def _constructions(module: PythonModule, node: ast.ClassDef) -> list[ast.Call]:
+    """Return the calls that construct the `Reader` of a class that derives from it.
+
+    These are calls of its ``super().__init__``, or of the class if it does not define `__init__`.
+    """
+    inits = [
+        one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"
+    ]
+    calls = [one for init in inits for one in ast.walk(init) if isinstance(one, ast.Call)]
+    if inits:
+        return [one for one in calls if ast.unparse(one.func) in _SUPER]
+    reads = (one.node for one in references_of(module, node.name, module.scopes.module))
+    parents = ((module.scopes.parents.get(read), read) for read in reads)
+    return [one for one, read in parents if isinstance(one, ast.Call) and one.func is read]
 
 
 def _version_in_requirement(module: PythonModule, node: ast.AST) -> Iterator[Finding]:

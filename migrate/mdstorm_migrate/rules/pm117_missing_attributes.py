@@ -41,8 +41,10 @@ def check(module: PythonModule) -> Iterable[Finding]:
     nodes = module.scopes.nodes
     for node in nodes[ast.ClassDef]:
         yield from _overridden(module, node, own)
+    stored = [one for one in nodes[ast.Attribute] if isinstance(one.ctx, ast.Store)]
+    assigned = {one.attr for one in stored if _is_self(one.value)}  # the project's own
     for node in nodes[ast.Attribute]:
-        if node.attr in _PARTS:
+        if node.attr in _PARTS and not (node.attr in assigned and _is_self(node.value)):
             yield from _missing_attribute(module, node)
     for node in nodes[ast.Constant]:
         if node.value in absent.UNMISTAKABLE:  # in `getattr`

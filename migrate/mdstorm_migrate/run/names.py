@@ -34,6 +34,10 @@ class Part(NamedTuple):
 
 #: A path in Petastorm, with ``()`` at its end for an object that a call makes; or a `Part`.
 Value: TypeAlias = str | Part
+#: The values of keyword arguments; without a name, those that ``**`` unpacks.
+_Named: TypeAlias = Sequence[tuple[str | None, set[Value]]]
+#: Keywords with the arguments of another function, as in ``Thread(target=fit, args=(conv,))``.
+_UNPACKED = (None, "args", "kwargs")
 #: Maximum number of dots in a path.
 _LONGEST = 6
 
@@ -240,8 +244,12 @@ class _Solver:
                 }
                 return found | ({f"{CONVERTER}.{name}"} if name in CONVERTER_METHODS else set())
             case "call", function, arguments, words:
+                given = [self._values(one) for one in arguments]
+                named = [(name, self._values(term)) for name, term in words]
                 called = self._values(function)
-                return {one for value in called for one in self._call(value, arguments, words)}
+                if not called:
+                    return self._launch(given, named)
+                return {one for value in called for one in self._call(value, given, named)}
             case "any", parts:
                 return {one for part in parts for one in self._values(part)}
         return set()
@@ -295,17 +303,25 @@ class _Solver:
             self._path = current
         return found
 
-    def _call(
-        self, value: Value, arguments: Sequence[Term], words: Sequence[tuple[str | None, Term]]
-    ) -> set[Value]:
+    def _launch(self, given: Sequence[set[Value]], named: _Named) -> set[Value]:
+        """Return what a function of the project returns that another library's function gets.
+
+        Other arguments are passed to it, as in ``HorovodRunner(np=2).run(fit, conv=conv)``.
+        """
+        found: set[Value] = set()
+        for number, values in enumerate([*given, *(values for _, values in named)], 1):
+            for value in values:
+                if isinstance(value, Part) and value.kind in ("function", "method"):
+                    found |= self._call(value, given[number:], named)
+        return found
+
+    def _call(self, value: Value, given: Sequence[set[Value]], named: _Named) -> set[Value]:
         if isinstance(value, str):
             return {f"{value}()"} if _is_part(value) else set()
         if value.kind in ("module", "object"):
             return set()
-        given = [self._values(one) for one in arguments]
-        named = {name: self._values(term) for name, term in words if name is not None}
         if value.path not in self.flows:
-            if any(map(_is_carried, (*given, *named.values()))):
+            if any(map(_is_carried, (*given, *(values for _, values in named)))):
                 self._called.add(value.path)
             return set()
         if value.kind != "class":
@@ -316,7 +332,7 @@ class _Solver:
             if init in own.parameters:
                 self._pass(owner.path, init, True, given, named)
             fields = own.fields.get(owner.name, ())
-            for name, values in (dict(zip(fields, given, strict=False)) | named).items():
+            for name, values in (*zip(fields, given, strict=False), *named):
                 if name in fields:
                     self._grow(owner.path, f"{owner.name}.{name}", values)
         return {value._replace(kind="object")}
@@ -327,14 +343,18 @@ class _Solver:
         function: str,
         is_bound: bool,
         given: Sequence[set[Value]],
-        named: Mapping[str, set[Value]],
+        named: _Named,
     ) -> None:
-        """Pass arguments to the parameters of a function."""
+        """Pass arguments to the parameters of a function; unpacked ones may be any of them."""
         parameters = self.flows[path].parameters.get(function, ())
-        for name, values in zip(parameters[is_bound:], given, strict=False):
+        passed = [*zip(parameters[is_bound:], given, strict=False)]
+        for word, values in named:
+            if word in parameters:
+                passed.append((word, values))
+            elif word in _UNPACKED:
+                passed += [(name, values) for name in parameters[is_bound:]]
+        for name, values in passed:
             self._grow(path, f"{function}.{name}", values)
-        for name in named.keys() & set(parameters):
-            self._grow(path, f"{function}.{name}", named[name])
 
     def _assign(self, target: str | Term, values: set[Value]) -> None:
         """Add values to a symbol, or to an attribute of the project's objects."""

@@ -134,6 +134,12 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ('import_module("petastorm.%s" % name)', '"petastorm.%s"'),
     ('BACKEND = "petastorm"\nimport_module(f"{BACKEND}.reader")', '"petastorm"'),
     ('import_module(".reader", package="petastorm")', '"petastorm"'),
+    (
+        "class Lazy(M):\n    def __getattr__(self, n): import_module(self.__name__)\n"
+        'p = Lazy("petastorm")',
+        '"petastorm"',
+    ),
+    ('def has(n): return find_spec(n)\nhas("petastorm")', '"petastorm"'),
     # names with which code in the file fills `sys.modules`
     ('MOCKS = ["petastorm"]\nfor m in MOCKS: sys.modules[m] = Mock()', '"petastorm"'),
     ('for m in ("petastorm", "x"):\n    setitem(sys.modules, m, Mock())', '"petastorm"'),

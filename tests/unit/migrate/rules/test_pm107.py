@@ -3,6 +3,7 @@
 from tests.kit.migrating import (
     check_finding,
     check_held,
+    check_moves,
     check_noop,
     check_rewrite,
     each,
@@ -198,6 +199,25 @@ HEAD = "from petastorm.cache import NullCache\nfrom petastorm.reader import Read
 @each("Reader(fs, path)\n", "partial(Reader, cache=NullCache())\n")
 def test_reader_constructed_directly_blocks_migration(use: str) -> None:
     check_held(HEAD + use, "PM107", use.strip())
+
+
+@each(
+    ("class R(Reader): seen = 0\nR(fs, path)\n", "R(fs, path)"),
+    (
+        "class R(Reader):\n    def __init__(self, *a): super().__init__(*a)\n",
+        "super().__init__(*a)",
+    ),
+)
+def test_constructed_subclass_of_reader_blocks_migration(use: str, fragment: str) -> None:
+    check_held(HEAD + use, "PM107", fragment)
+
+
+@each(
+    "class Fake(Reader):\n    def __init__(self): self.n = 0\nFake()\n",
+    "class R(Reader): seen = 0\ndef f(r: R): isinstance(r, R)\n",
+)
+def test_subclass_of_reader_that_constructs_none_moves(use: str) -> None:
+    check_moves(HEAD + use)
 
 
 def test_blank_in_exercise_is_reported_and_does_not_block_migration() -> None:

@@ -70,6 +70,8 @@ def test_use_of_attribute_missing_in_mdstorm_blocks_migration(text: str, fragmen
     "d = make_reader(u).dataset\nfor p in d.pieces: p.path\nlen(d.pieces), d.paths\n",
     "def rows(p): p.read()\nrows(open(x))\n",
     "p.read() if pieces else dataset.metadata\n",
+    "class Mine:\n    def __init__(self): self._workers_pool = 3\n"
+    "    def f(self): return self._workers_pool\n",
     "def f(loader):\n    d = loader.dataset\n    d.metadata\n",
     "reader = opened()\nreader.dataset.metadata\n",
     # methods of PyArrow's old file systems that fsspec also has

@@ -15,6 +15,7 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
     ("pd.read_parquet(c.file_urls[0].replace('file://', ''))", "c.file_urls"),
     ("all(u.endswith('.parquet') for u in c.file_urls)", "u"),
     ("[pq.ParquetFile(u) for u in c.file_urls]", "u"),
+    ("u = c.cache_dir_url\nPath(u).read_bytes()", "u"),
     ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
     # functions of other libraries, whatever their names
     ("import pyarrow.dataset as ds\nds.dataset(c.file_urls)", "c.file_urls"),
@@ -34,6 +35,8 @@ def test_parquet_reader_over_converted_files_blocks_migration(text: str, fragmen
     "import pandas as pd\npd.concat(map(describe, c.file_urls))\n",
     "import json, mlflow\njson.dumps(c.file_urls)\nmlflow.log_param('u', c.cache_dir_url)\n",
     "from .ours import train\ntrain(c.file_urls)\n",
+    "u = c.cache_dir_url\nu.startswith('file:') and u.rstrip('/') and u.encode()\n",
+    "import numpy as np, pandas as pd\npd.DataFrame({'u': c.file_urls})\nnp.array(c.file_urls)\n",
     "import petastorm\nr = petastorm.make_batch_reader(c.file_urls)\nloads(r)\n",
     "def read_all(x): pass\nread_all(c.file_urls)\n",
     "from petastorm.spark import SparkDatasetConverter\n"

@@ -226,7 +226,7 @@ def test_file_names_may_contain_any_bytes(tmp_path: Path) -> None:
     paths = [broken]
     for name in (b"b\xff.py", b"c\xff.py"):
         paths.append(tmp_path / os.fsdecode(name))
-        paths[-1].write_text(f"import importlib\nimportlib.import_module('a')\n{USE}")
+        paths[-1].write_text(f"import importlib\nimportlib.import_module('json')\n{USE}")
     outcomes = list(run(paths, Settings(), write=True))
     assert [one.changed for one in outcomes] == [False, True, True]
 

@@ -106,6 +106,17 @@ def test_converter_from_another_file_gets_finding_of_same_file(
         "B = Box()\n",
         "use.py": "import feeds\n" + READ.format("feeds.B.conv"),
     },
+    # a class method, and a method that is named like one of containers
+    {
+        "feeds.py": f"{CONV}class Box:\n    def __init__(self, df): self.conv = mk(df)\n"
+        "    @classmethod\n    def of(cls, df): return cls(df)\n",
+        "use.py": "from feeds import Box\n" + READ.format("Box.of(df).conv"),
+    },
+    {
+        "feeds.py": f"{CONV}class Box:\n    def __init__(self): self.all = {{'a': mk(1)}}\n"
+        "    def get(self, name): return self.all.get(name)\n",
+        "use.py": "from feeds import Box\n" + READ.format("Box().get('a')"),
+    },
     # a parameter that is annotated with the class
     {
         "types_.py": "from petastorm.spark import SparkDatasetConverter as C\n",
@@ -124,6 +135,19 @@ def test_converter_in_attribute_fixture_or_annotation_is_followed(
     ({"main.py": f"{CONV}from use import fit\nfit(mk(df))\n"}, FIT),
     ({"main.py": f"{CONV}import use\nuse.fit(conv=mk(df))\n"}, FIT),
     ({"feeds.py": CONV, "main.py": f"{FROM}from use import Fit\nFit(mk(df)).run()\n"}, CLASS),
+    *(
+        ({"main.py": f"{CONV}from use import fit\nc = mk(df)\n{launch}\n"}, FIT)
+        for launch in (
+            "HorovodRunner(np=2).run(fit, conv=c)",
+            "TorchDistributor(num_processes=2).run(fit, c)",
+            "horovod.spark.run(fit, args=(c,))",
+            "Thread(target=fit, kwargs={'conv': c}).start()",
+            "partial(fit, conv=c)()",
+            "functools.partial(fit)(c)",
+            "map(fit, [c])",
+            "fit(**{'conv': c})",
+        )
+    ),
     (
         {
             "main.py": f"{CONV}from use import fit\n"

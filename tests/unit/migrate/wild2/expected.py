@@ -27,6 +27,7 @@ EXPECTED: dict[str, Expected] = {
         {
             "import ArrowReaderWorker": "not in mdstorm",
             "def _filter_row_groups(": "use its public methods",
+            "return EvenRowGroupsReader(": "constructs a `Reader` directly",
             "hasattr(petastorm.reader": "is private to Petastorm",
         },
         listed=(
