@@ -80,7 +80,7 @@ def required_in(
         elif tool is None and not is_versioned(value):
             return
     is_verbatim = span is not None and module.text[slice(*span)] == value
-    is_whole = is_verbatim and not isinstance(parent, ast.BinOp)
+    is_whole = is_verbatim and not any(_is_joined(module, one) for one in _copies(module, string))
     for one in found:
         if span is None or tool is None or not is_whole:
             start, stop = module.span(string)
@@ -92,6 +92,27 @@ def required_in(
         elif place == "string" and isinstance(parent, ast.Call) and not _is_command(parent):
             place = "alone"  # most functions accept a single requirement
         yield InString(at, place, tool)
+
+
+def _is_joined(module: PythonModule, node: ast.AST) -> bool:
+    """Whether a string becomes a part of a longer one, as in ``"%s==%s" % (name, version)``."""
+    match module.scopes.parents.get(node):
+        case ast.BinOp() | ast.FormattedValue():
+            return True
+        case ast.Tuple() as words:
+            format_ = module.scopes.parents.get(words)
+            return isinstance(format_, ast.BinOp) and isinstance(format_.op, ast.Mod)
+        case ast.Call(func=function):
+            return last_name(function) == "format"
+    return False
+
+
+def _copies(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
+    """Yield an expression and, if it is assigned to a variable, the reads of the variable."""
+    yield node
+    statement = module.scopes.parents.get(node)
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        yield from _reads(module, statement)
 
 
 def _lines(value: str, name: str) -> Iterator[Requirement]:

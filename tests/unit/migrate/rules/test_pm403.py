@@ -163,6 +163,7 @@ OPERATOR = "PythonVirtualenvOperator(task_id='t', python_callable=f, {}={})\n"
     "R = ('petastorm==0.12.1',)\n" + OPERATOR.format("requirements", "list(R)"),
     "X = ['petastorm']\nY = X + ['torch']\n" + OPERATOR.format("requirements", "[*Y, 'a']"),
     "X = ['torch']\nX += ['petastorm>=0.12']\n" + OPERATOR.format("requirements", "X"),
+    "X = ('petastorm',) + ('torch',)\n" + OPERATOR.format("requirements", "X"),
     "def f():\n    a = 'petastorm==0.12'\n    session.install(a)\n",
 )
 def test_requirement_in_variable_is_rewritten(text: str) -> None:
@@ -175,6 +176,10 @@ def test_requirement_in_variable_is_rewritten(text: str) -> None:
     "session.install('petastorm==' + v)\n",
     "session.install('petastorm' + version)\n",
     "session.install('petastorm==%s' % v, 'torch')\n",
+    "session.install('%s==%s' % ('petastorm', v))\n",
+    "NAME = 'petastorm'\nsession.install(NAME + v)\n",
+    "NAME = 'petastorm'\nREQS = ['torch']\nREQS.append(f'{NAME}=={v}')\n"
+    + OPERATOR.format("requirements", "REQS"),
     "session.install('petastorm=={}'.format(v))\n",
     "REQS = [f'petastorm[torch]=={v}']\n" + OPERATOR.format("requirements", "REQS"),
 )
