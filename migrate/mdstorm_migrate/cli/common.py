@@ -99,7 +99,7 @@ def read_config(path: Path) -> Config:
         If the file is not TOML, the table has an unknown key, or a value is invalid.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
         tables = tomllib.loads(text) if "mdstorm" in text else {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None

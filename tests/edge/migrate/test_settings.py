@@ -30,6 +30,13 @@ def test_configuration_in_pyproject_is_applied(tmp_path: Path) -> None:
     assert "1 file would change" in summary(tmp_path / "deep" / "a.py")
 
 
+def test_configuration_after_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    write_modules(tmp_path, a=BEFORE, b_test=BEFORE)
+    text = '[tool.mdstorm.migrate]\nexclude = ["*_test.py"]\n'
+    (tmp_path / "pyproject.toml").write_text(text, "utf-8-sig")
+    assert "1 file would change" in summary(tmp_path)
+
+
 @each(
     ("unsave = true", "has no key 'unsave'"),
     ('unsafe = "yes"', "unsafe in [tool.mdstorm.migrate] must be true or false"),
