@@ -160,12 +160,12 @@ class ImportGraph:
     def reached_by_patch(self, path: Path) -> set[Path]:
         """Return the files that run in one process with `path`, which replaces parts of modules."""
         with_it = closure([path], self.importers)
-        if path.stem == "conftest":
-            with_it |= {
-                one
-                for one in self.targets
-                if TEST.fullmatch(one.stem) and path.parent in one.parents
-            }
+        served = {one.parent for one in with_it if one.stem == "conftest"}
+        with_it |= {
+            one
+            for one in self.targets
+            if TEST.fullmatch(one.stem) and not served.isdisjoint(one.parents)
+        }
         return closure(with_it, self.imported)
 
 

@@ -125,6 +125,13 @@ IN_TEST = f"{READS}import pandas as pd\ndef test(conv): pd.read_parquet(conv.cac
     },
     # a file that waits for an unrelated one holds the file that imports it
     {"work.py": WORKER, "conf.py": SPHINX, "lib.py": f"{READS}{FINDS}import conf\n"},
+    # a plugin of pytest that replaces the library
+    {
+        "conftest.py": 'pytest_plugins = ["fixtures.stubs"]\n',
+        "fixtures/stubs.py": "import sys\nfor n in ('petastorm',): sys.modules[n] = Mock()\n",
+        "app.py": READS,
+        "test_app.py": "import app\n",
+    },
     # module names in strings: a patch and its target are migrated together
     {"src/p/loader.py →": LOADER, "tests/test_it.py →": f"from p import loader\n{PATCH}"},
     # a patch that has no effect in mdstorm stays on Petastorm, and so does its target
