@@ -112,7 +112,7 @@ def _copies(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
     yield node
     statement = module.scopes.parents.get(node)
     if isinstance(statement, ast.Assign | ast.AnnAssign):
-        yield from _reads(module, statement)
+        yield from reads(module, statement)
 
 
 def _lines(value: str, name: str) -> Iterator[Requirement]:
@@ -199,7 +199,7 @@ def _takers(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> Iterato
                 yield string_value(key) or ""
                 return
             case ast.stmt():
-                for read in _reads(module, owner) if depth else ():
+                for read in reads(module, owner) if depth else ():
                     yield from _takers(module, read, depth - 1)
                 return
             case _:
@@ -207,7 +207,7 @@ def _takers(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> Iterato
         child = owner
 
 
-def _reads(module: PythonModule, statement: ast.stmt) -> Iterator[ast.AST]:
+def reads(module: PythonModule, statement: ast.stmt) -> Iterator[ast.AST]:
     """Yield the reads of the variable, or the calls of the function, that gets a value."""
     targets = getattr(statement, "targets", [getattr(statement, "target", None)])
     if isinstance(statement, ast.Return):

@@ -21,7 +21,7 @@ IMPORTING = frozenset(
 #: The libraries that define these functions. Others with such a name may look up anything.
 _IMPORTERS = frozenset({"hydra", "importlib", "pkgutil", "pydoc", "pytest", "runpy"})
 #: Unqualified names of functions that replace the object at a dotted path.
-_PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
+PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Functions that call their first argument and pass it their other arguments.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
 
@@ -41,7 +41,7 @@ def call_with_first(module: PythonModule, string: ast.AST) -> ast.Call | None:
     return parent if is_first and isinstance(parent, ast.Call) else None
 
 
-def _is_target(module: PythonModule, string: ast.Constant) -> bool:
+def is_target(module: PythonModule, string: ast.AST) -> bool:
     """Whether a string is a value of ``_target_``, which specifies the object that Hydra calls."""
     match module.scopes.parents.get(string):
         case ast.keyword(arg="_target_") | ast.AnnAssign(target=ast.Name("_target_")):
@@ -79,9 +79,9 @@ def resolved_as(
     """
     call = call_with_first(module, string)
     function, is_root = function_of(module, call), "." not in str(string.value)
-    if function in _PATCHING:
+    if function in PATCHING:
         return "patched" if not is_root or function == "multiple" else None
-    if _is_target(module, string):
+    if is_target(module, string):
         return "target"
     if call is None or function not in IMPORTING:
         return None

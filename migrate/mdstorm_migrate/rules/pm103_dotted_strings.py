@@ -5,18 +5,21 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
 from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
+from mdstorm_migrate.packaging.strings import reads
 from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (
     IMPORTING,
+    PATCHING,
     call_with_first,
     called,
     function_of,
+    is_target,
     resolved_as,
 )
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
@@ -347,11 +350,34 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
         return True
     if _REPLACES_IMPORT.search(module.text) is not None and _comparison(module, string):
         return True
+    if any(_takes_name(module, read) for read in _reads(module, string)):
+        return True
     is_root = string.value == names.OLD_ROOT
     if not resolves(module.text):  # another file may look up what a table has, as it may of YAML
         return isinstance(parent, ast.Dict) and string in parent.values and not is_root
     is_passed = isinstance(call, ast.Call) and module.defines(call.func, module.scopes.scopes[call])
     return not is_root or is_passed or isinstance(parent, ast.Assign | ast.AnnAssign)
+
+
+def _reads(module: PythonModule, string: ast.Constant) -> Iterator[ast.AST]:
+    """Yield the reads of the variable that has a string, or what joins one of them to others."""
+    parent = module.scopes.parents.get(string)
+    if not isinstance(parent, ast.Assign | ast.AnnAssign):
+        return
+    for read in reads(module, parent):
+        joined = (ast.BinOp, ast.FormattedValue, ast.JoinedStr)
+        while isinstance(above := module.scopes.parents.get(read), joined):
+            read = above
+        yield read
+
+
+def _takes_name(module: PythonModule, read: ast.AST) -> bool:
+    """Whether code resolves the name that a variable has."""
+    call = call_with_first(module, read)
+    function, above = function_of(module, call), module.scopes.parents.get(read)
+    if function in IMPORTING or function in PATCHING or is_target(module, read):
+        return True
+    return above is not None and _uses_sys_modules(above)
 
 
 def _comparison(module: PythonModule, string: ast.Constant) -> ast.expr | None:

@@ -90,6 +90,7 @@ def test_module_name_needs_review_if_its_effect_is_unclear(text: str) -> None:
     'warnings.filterwarnings("ignore", message="petastorm is slow")',
     'ERROR = "first:\\nimport petastorm and try again"',
     'print("import petastorm")',
+    'LIB = "petastorm"\nlog(LIB)\nclient.setattr(x, LIB)',
     'BACKENDS = ["petastorm"]\nsys.modules["pyspark"] = sys.modules[__name__] = None\n',
     # the value of an option, in a file that also imports modules by name
     'import_module(f"plugins.{x}")\nif engine == "petastorm": ...\nregister("petastorm")\n',
@@ -156,6 +157,13 @@ def test_string_resolved_at_run_time_blocks_migration(text: str, fragment: str) 
 
 
 @each(
+    # a variable whose value is resolved
+    ('T = "petastorm.make_reader"\n@patch(T)\ndef test(m): ...', '"petastorm.make_reader"'),
+    ('M = "petastorm.spark"\npatch(f"{M}.make_spark_converter")', '"petastorm.spark"'),
+    ('LIB = "petastorm"\npytest.importorskip(LIB)', '"petastorm"'),
+    ('def f():\n    n = "petastorm"\n    return find_spec(name=n)', '"petastorm"'),
+    ('LIB = "petastorm"\nif LIB in sys.modules: ...', '"petastorm"'),
+    ('T = "petastorm.make_reader"\nconfig = {"_target_": T}', '"petastorm.make_reader"'),
     # a table of names that another file may look up
     ('KINDS = {"rows": "petastorm.reader.make_reader"}', '"petastorm.reader.make_reader"'),
     # programs in strings
