@@ -7,6 +7,7 @@ import pytest
 from tests.unit.compat.spark.converters import Numbers, with_each_in_either_order
 
 from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import StreamingDataLoader
 from mdstorm_backend.order.exact import DEFAULT_SEED
 
 ROWS = 1_000
@@ -44,6 +45,20 @@ def test_new_loaders_with_shard_arguments_continue_with_next_epoch_of_default_se
     # In the exact order, 0 means no seed, as in Petastorm. In the elastic order, it is a seed.
     zero = numbers(thousand, seed=0, **arguments)
     assert (zero == epochs[3 * ROWS :]) == (order == "exact")
+
+
+def test_state_of_single_samples_is_in_the_epoch_that_a_new_loader_begins_with(
+    thousand: SparkDatasetConverter,
+) -> None:
+    begun = []
+    for _ in range(2):
+        made = thousand.make_torch_dataloader(cur_shard=0, shard_count=1, **SHUFFLED)
+        loader = StreamingDataLoader(made.dataset, batch_size=None)
+        samples = iter(loader)
+        next(samples)
+        begun.append(loader.state_dict()["epoch"])
+        list(samples)
+    assert begun == [0, 1]
 
 
 @with_each_in_either_order
