@@ -205,6 +205,22 @@ def test_equal_file_systems_do_not_share_turns(s3: S3Server) -> None:
     assert s3_objects.turns_of(second) is not turns is s3_objects.turns_of(first)
 
 
+def test_all_bytes_of_a_download_are_counted_as_they_arrive(
+    location: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, requests would wait for the end of earlier ones, and the link would idle."""
+    arrived: list[int] = []
+    count = Turns.arrived
+
+    def record(turns: Turns, size: int) -> None:
+        arrived.append(size)
+        count(turns, size)
+
+    monkeypatch.setattr(Turns, "arrived", record)
+    assert download(location, tmp_path / "copy") == CONTENT
+    assert sum(arrived) == SIZE
+
+
 def test_request_limit_is_twice_the_link_capacity() -> None:
     pace, now = Pace(64), 1.0
     for _ in range(8):
