@@ -129,6 +129,18 @@ def test_state_of_counted_batches_excludes_prefetched_batch(
     assert column(resumed) == whole[used:]
 
 
+def test_state_of_counted_batches_in_a_later_epoch_resumes_with_remaining_batches(
+    url: str,
+) -> None:
+    def loader() -> StreamingDataLoader:
+        return StreamingDataLoader(Squares(remote=url, num_epochs=3, **ARGUMENTS), 4)
+
+    whole, begun, resumed = column(loader()), loader(), loader()
+    column(islice(begun, 13))
+    resumed.load_state_dict(begun.state_dict())
+    assert column(resumed) == whole[13:]
+
+
 @pytest.mark.parametrize("batch_size", [4, None])
 def test_state_after_end_requested_ahead_resumes_with_last_counted_batch(
     url: str, batch_size: int | None
