@@ -51,6 +51,20 @@ def test_skipping_beyond_the_end_of_the_pass_raises_error_before_any_batch(
     assert numbers(next(iter(loader)))
 
 
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+def test_state_of_a_finished_pass_skips_batches_of_the_next_pass(
+    small_shards: SparkDatasetConverter, order: str
+) -> None:
+    def make() -> Any:
+        return small_shards.make_torch_dataloader(batch_size=20, num_epochs=1, order=order)
+
+    first, whole, other = make(), make(), make()
+    all_batches(first)
+    whole.load_state_dict(first.state_dict())
+    other.load_state_dict(first.state_dict(), skip_batches=2)
+    assert all_batches(other) == all_batches(whole)[2:]
+
+
 def test_pass_without_batches_raises_error_instead_of_searching_forever(
     ten: SparkDatasetConverter,
 ) -> None:
