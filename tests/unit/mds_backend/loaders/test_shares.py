@@ -263,3 +263,15 @@ def test_rest_of_a_resumed_epoch_that_is_left_is_logged(
         rows(islice(loader, 2))
     expected = [] if rows_left is None else [f"at least {rows_left} rows of epoch 0 are skipped"]
     assert [message.split(", so ")[1].split(".")[0] for message in caplog.messages] == expected
+
+
+@in_either_order
+def test_epoch_that_is_left_after_the_state_of_a_finished_pass_is_not_logged(
+    url: str, order: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = loader_in(order, url, BATCH)
+    rows(begun)
+    loader = loader_resumed(order, url, begun.state_dict())
+    for _ in range(2):
+        rows(islice(loader, 3))
+    assert not caplog.messages
