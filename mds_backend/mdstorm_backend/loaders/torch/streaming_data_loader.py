@@ -264,8 +264,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration: see `StreamingDataset.set_epoch`.
 
-        Until the next batch is taken, the state is the beginning of that epoch. The positions of
-        other loaders over the dataset do not change.
+        Until a running iteration takes another batch, the state of each loader over the dataset is
+        the beginning of that epoch.
         """
         dataset: Any = self.dataset
         kept = self._mdstorm
