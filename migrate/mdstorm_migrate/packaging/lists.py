@@ -246,7 +246,15 @@ def _of_jobs(document: Document) -> Iterator[Listed]:
     for items in _LISTS.finditer(text):
         for item in _LISTED.finditer(text, *items.span("items")):
             place = _UNQUOTED.get(item.lastgroup, "string")
-            yield Listed(*item.span(item.lastgroup or 0), place)
+            if not _is_defined(text, item[item.lastgroup or 0].strip()):
+                yield Listed(*item.span(item.lastgroup or 0), place)
+
+
+def _is_defined(text: str, entry: str) -> bool:
+    """Whether a file has a job or task with the name that is listed, so that this one is meant."""
+    name = rf"[\"']?{re.escape(entry)}[\"']?[ \t]*"
+    pattern = rf"^[ \t]*(?:{name}:|(?:-[ \t]+)?name[ \t]*:[ \t]*{name}$)"
+    return not is_versioned(entry) and re.search(pattern, text, re.MULTILINE) is not None
 
 
 #: Finds the strings in each kind of file that may be requirements.

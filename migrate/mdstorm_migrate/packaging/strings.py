@@ -27,12 +27,17 @@ _PIP = frozenset(
         *("install_requires", "setup_requires", "tests_require", "extras_require"),  # setup()
         *("PipInstall()", "PythonPyPiLibrary()", "add_pip_package()", "installPyPI()"),
         *("install()", "install_pypi_package()", "pip_install()", "uv_pip_install()"),
+        *("session.install()", "micropip.install()"),
         *("dependencies", "packages_to_install", "pip", "pip_packages", "pypi", "requirements"),
         *("extra_pip_requirements", "pip_requirements"),  # MLflow
     ]
 )
+#: Those of them whose values may also be names of tasks or plugins, if they have no version.
+_ALSO_OTHERS = ("dependencies", "install()")
 #: The same for conda.
 _CONDA = frozenset({"conda_install()", "conda_packages"})
+_CONDA_COMMAND = re.compile(r"(?:.*/)?(?:conda|mamba|micromamba)")
+_PIP_COMMAND = re.compile(r"pip|\buv\b|poetry|\bpdm\b|python")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 #: A version in a dictionary of packages and versions.
 _VERSION = re.compile(r"[=<>~^]*\d[\w.*]*")
@@ -71,8 +76,9 @@ def required_in(
     tool: Literal["pip", "conda"] | None = "pip"
     if _ADDRESS.match(value):
         found = list(find_addresses(value, name=name))
-    elif commands := [one for _, one in installed(value, name)]:
-        found, place = commands, "word"
+    elif commands := list(installed(value, name)):
+        found, place = [one for _, one in commands], "word"
+        tool = "conda" if commands[0][0] == "conda" else "pip"
     else:
         found, tool = list(_lines(value, name)), _tool(module, string)
         if _is_pinned_key(module, string):
@@ -89,7 +95,7 @@ def required_in(
         at = replace(one, start=span[0] + one.start, stop=span[0] + one.stop)
         if place == "string" and "\n" in value:
             place = "line"
-        elif place == "string" and isinstance(parent, ast.Call) and not _is_command(parent):
+        elif place == "string" and isinstance(parent, ast.Call) and _command(parent) is None:
             place = "alone"  # most functions accept a single requirement
         yield InString(at, place, tool)
 
@@ -124,15 +130,16 @@ def _lines(value: str, name: str) -> Iterator[Requirement]:
 def _tool(module: PythonModule, string: ast.Constant) -> Literal["pip", "conda"] | None:
     """Return what installs a string that is a requirement, ``pip`` or ``conda``, or None."""
     parent = module.scopes.parents.get(string)
-    if _is_command(parent):
-        return "pip"
+    command = _command(parent)
+    if command is not None:
+        return command if command != "other" else None
     siblings = parent.elts if isinstance(parent, _LISTS) else []
     is_beside_pip = any(isinstance(one, ast.Dict) for one in siblings)  # `- pip: […]`
     for name in _takers(module, string):
         if name in _CONDA or (name in _PIP and is_beside_pip):
             return "conda"
         if name in _PIP:
-            return "pip"
+            return "pip" if name not in _ALSO_OTHERS or is_versioned(str(string.value)) else None
     return None
 
 
@@ -146,10 +153,16 @@ def _is_pinned_key(module: PythonModule, string: ast.Constant) -> bool:
     return False
 
 
-def _is_command(parent: ast.AST | None) -> bool:
-    """Whether a list or call contains the words of an install command."""
+def _command(parent: ast.AST | None) -> Literal["pip", "conda", "other"] | None:
+    """Return the tool of an install command whose words a list or call contains, or None."""
     words = parent.args if isinstance(parent, ast.Call) else getattr(parent, "elts", ())
-    return any(string_value(one) == "install" for one in words)
+    values = [string_value(one) or "" for one in words]
+    if "install" not in values:
+        return None
+    tools = [one for one in values[: values.index("install")] if one[:1].isalpha()]
+    if any(_CONDA_COMMAND.fullmatch(one) for one in tools):
+        return "conda"
+    return "pip" if not tools or any(map(_PIP_COMMAND.search, tools)) else "other"
 
 
 #: Functions and methods that return what they are given in a different form.
@@ -187,6 +200,7 @@ def _takers(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> Iterato
                     yield from _takers(module, one, depth - 1)
                 return
             case ast.Call(func=function) if last_name(function) not in _SAME:
+                yield f"{ast.unparse(function)}()"
                 yield f"{last_name(function)}()"
                 return
             case ast.Subscript(value=value) if value is child:

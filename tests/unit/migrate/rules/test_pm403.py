@@ -93,6 +93,8 @@ def test_command_in_ini_file_installs_mdstorm() -> None:
     '@component(packages_to_install=["{}"])\ndef f(): ...\n',
     'log_model(extra_pip_requirements=["{}"])\n',
     'session.install("{}")\n',
+    'pip.main(["install", "{}"])\n',
+    'run(["uv", "pip", "install", "{}"])\n',
     'session.run("python", "-m", "pip", "install", "{}")\n',
     'dependencies.add_pip_package("{}")\n',
     "@task.virtualenv(requirements=['{}'])\ndef f(): ...\n",
@@ -109,6 +111,9 @@ def test_install_command_in_code_installs_mdstorm(text: str) -> None:
     'CondaDependencies.create(conda_packages=["petastorm==0.11"])\n',
     'log_model(conda_env={"dependencies": ["petastorm", {"pip": ["mlflow"]}]})\n',
     'conda_install("conda-forge::petastorm")\n',
+    'run(["conda", "install", "-y", "petastorm"])\n',
+    'run("mamba install petastorm", shell=True)\n',
+    'session.run("conda", "install", "petastorm")\n',
 )
 def test_conda_install_in_code_needs_manual_review(text: str) -> None:
     check_noop(text, "module.py")
@@ -149,6 +154,9 @@ def test_separate_version_argument_is_removed(version: str) -> None:
     'raise MissingDependencyError("petastorm", "0.12.1")\n',
     'run(library="petastorm", libraries=["petastorm", "webdataset"])\n',
     'LIBRARIES = {"petastorm": f, "webdataset": g}\n',
+    # names of plugins and tasks, and packages of other tools
+    'registry.install("petastorm", loader=f)\nStep(dependencies=["petastorm"])\n',
+    'run(["apt-get", "install", "petastorm"])\nrun(["helm", "install", "petastorm"])\n',
 )
 def test_other_strings_in_code_are_unchanged(text: str) -> None:
     check_noop(text, "module.py")

@@ -40,6 +40,9 @@ def test_yaml_list_is_read_as_commands_or_as_words_of_one_command(text: str) -> 
     ("ci.yml", "script:\n  - pytest -m petastorm\n"),
     ("ci.yml", "- name: import petastorm\n"),
     ("ci.yml", "v: petastorm\nlibraries:\n  - whl: /x/petastorm.whl\n"),
+    # names of jobs and tasks
+    ("a.yml", "petastorm:\n  script: [x]\nreport:\n  dependencies:\n    - petastorm\n"),
+    ("a.yml", "tasks:\n  - name: petastorm\n  - name: b\n    dependencies: [petastorm]\n"),
 )
 def test_other_json_and_yaml_values_are_unchanged(path: str, text: str) -> None:
     check_noop(text, path, unsafe=True)
