@@ -46,6 +46,8 @@ _OWNER = re.compile(
 _OWNED = (f".{OLD_ROOT}", f'"{OLD_ROOT}"', f"'{OLD_ROOT}'", f"{OLD_ROOT}=")
 #: ``f"{MODULE}.petastorm"``, or another string that assembles the path of the name in a module.
 _ASSEMBLED = re.compile(rf"(?:[}}\"']|%s)\.{OLD_ROOT}\b")
+#: A string that may be the path of a module, or of something in it.
+_NAMED = re.compile(r"[\"'](?P<dots>\.*)(?P<path>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)[\"']")
 #: A string that may be the path of a module.
 _MODULE = re.compile(r"[\"'](?:\w+\.)*(\w+)[\"']")
 
@@ -102,6 +104,7 @@ def links_of(module: PythonModule) -> Links:
         (
             *file_imports(imports),
             *filter(None, map(imported_by_name, module.scopes.calls)),
+            *named_modules(module.text),
             *runs_of(module.text),
         ),
         any(one.scope.home(OLD_ROOT) is None for one in references),
@@ -147,6 +150,19 @@ def imported_by_name(call: ast.Call) -> FileImport | None:
             level = len(written) - len(module)
             return None if is_petastorm(module) else FileImport(module, level, "", "")
     return None
+
+
+def named_modules(text: str) -> Iterator[FileImport]:
+    """Yield what strings may name in code that resolves names, except parts of Petastorm.
+
+    In a module with ``__getattr__``, a word may be a module next to it.
+    """
+    is_lazy = "__getattr__" in text
+    for string in _NAMED.finditer(text) if is_lazy or resolves(text) else ():
+        level, path = len(string["dots"]), string["path"]
+        module, dot, name = path.rpartition(".")
+        if not is_petastorm(path) and (dot or level or is_lazy):
+            yield FileImport(module, level or int(not dot), name, "")
 
 
 def runs_of(text: str) -> Iterator[FileImport]:

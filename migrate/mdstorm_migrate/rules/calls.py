@@ -115,8 +115,14 @@ def escaping_reader(module: PythonModule) -> Iterator[Remark]:
             value = node.value if isinstance(node, ast.Return) else None
             if isinstance(value, ast.Call) and value in opening and value.args:
                 value = value.args[0]
-            if isinstance(value, ast.Name) and value.id == item.optional_vars.id:
+            is_returned = isinstance(value, ast.Name) and value.id == item.optional_vars.id
+            if is_returned and _function_of(module, node) is _function_of(module, item):
                 yield Remark(node, what, remedy)
+
+
+def _function_of(module: PythonModule, node: ast.AST) -> ast.AST | None:
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    return next((one for one in module.ancestors(node) if isinstance(one, functions)), None)
 
 
 #: Classes of the loaders that Petastorm's converter returns, but mdstorm's does not.

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
 from mdstorm_migrate.petastorm.names import is_petastorm
-from mdstorm_migrate.python.links import FileImport, file_imports, runs_of
+from mdstorm_migrate.python.links import FileImport, file_imports, named_modules, runs_of
 from mdstorm_migrate.run.discover import CODE
 
 #: Import statements in files that are not parsed, including JSON strings and comments.
@@ -28,6 +28,7 @@ def text_imports(text: str) -> Iterator[FileImport]:
     """Yield the imports in the text of a file that is not parsed."""
     for match in _STATEMENT.finditer(text):
         yield from _statement_imports(match["code"].partition("\\n")[0].rstrip('", \t\r'))
+    yield from named_modules(text)
     yield from runs_of(text)
 
 

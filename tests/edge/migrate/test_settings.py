@@ -59,6 +59,7 @@ def test_invalid_configuration_exits_with_2(text: str, reason: str, tmp_path: Pa
 @each(
     (OLD, "[tool.mdstorm]\nmigrate = {unsafe = true}\n"),
     (OLD, '["tool"."mdstorm".\'migrate\']\n"unsafe" = true\n'),
+    (OLD, "\ufeff[tool.mdstorm.migrate]\nunsafe = true\n"),
     (BEFORE, "[project]\nname = {{ name }}\n"),  # invalid TOML, which has no configuration
 )
 def test_configuration_is_read_from_any_toml_form(text: str, toml: str, tmp_path: Path) -> None:

@@ -30,6 +30,11 @@ def test_call_with_different_behaviour_is_reported(code: str, text: str, fragmen
     check_finding(IMPORTS + text, code, fragment)
 
 
+def test_reader_returned_by_inner_function_is_not_reported() -> None:
+    text = WITH.format("def rows(): return r\n        yield from rows()\n")
+    assert not [one for one in migrate(IMPORTS + text).findings if one.rule == "PM114"]
+
+
 @each("make_torch_dataloader", "make_tf_dataset")
 def test_returned_loader_of_converter_is_not_reported(maker: str) -> None:
     text = f"def f():\n    with converter.{maker}(8) as loader:\n        return loader"

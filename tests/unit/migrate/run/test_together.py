@@ -187,6 +187,19 @@ IN_TEST = f"{READS}import pandas as pd\ndef test(conv): pd.read_parquet(conv.cac
     {"c.yaml": "r: {_target_: p.work.run}\n", "main.py →": READS, "p/work.py": EXPORTS},
     {"lib/work.py": EXPORTS, "main.py": BY_NAME.format("lib.work")},
     {"lib/work.py": EXPORTS, "lib/main.py": BY_NAME.format(".work")},
+    *(
+        {"p/__init__.py": lazy, "p/work.py": EXPORTS, "main.py": f"{READS}from p import export\n"}
+        for lazy in (
+            "def __getattr__(n): return getattr(import_module('.work', __name__), n)\n",
+            "L = {'export': '.work'}\ndef __getattr__(n): return import_module(L[n], __name__).x\n",
+            "__getattr__, __dir__, __all__ = lazy.attach(__name__, submodules=['work'])\n",
+        )
+    ),
+    {
+        "main.py": f"{READS}from load import load\n",
+        "load.py": "KINDS = {'a': 'lib.work'}\ndef load(k): return import_module(KINDS[k])\n",
+        "lib/work.py": EXPORTS,
+    },
     {
         "p/__init__.py": "from . import work\n",
         "p/work.py": f"{EXPORTS}from .registry import READERS\n",
