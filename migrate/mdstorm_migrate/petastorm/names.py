@@ -22,7 +22,6 @@ NEW_ROOT = "mdstorm"
 
 #: The Spark conf key of the parent cache directory. mdstorm also reads it, so code may keep it.
 CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
-NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
 #: A pattern for the part of `CONF_KEY` after the library's name.
 REST_OF_KEY = re.escape(CONF_KEY.removeprefix(OLD_ROOT)) + r"(?![\w.])"
 

@@ -120,9 +120,10 @@ class _Reader:
                     self.flow(symbol, ("import", item))  # others: see `of_import`
         for item in runs_of(self.module.text):
             self.flow("*", ("import", item))
-        for node in self.module.scopes.parents:
-            if visit := visitor(_Reader, type(node).__name__):
-                visit(self, node)
+        for kind, nodes in self.module.scopes.nodes.items():
+            if visit := visitor(_Reader, kind):
+                for node in nodes:
+                    visit(self, node)
         return self.found
 
     def flow(self, target: str | Term, term: Term) -> None:

@@ -182,8 +182,9 @@ class _Analyser:
         while self.stack:
             node, scope = self.stack.pop()
             self.children.clear()
-            self.found.nodes[type(node)].append(node)
-            visit = visitor(_Analyser, type(node).__name__) or _Analyser.visit
+            kind: Any = type(node)
+            self.found.nodes[kind].append(node)
+            visit = visitor(_Analyser, kind) or _Analyser.visit
             visit(self, node, scope)
             for child, _ in self.children:
                 self.found.parents[child] = node
@@ -355,9 +356,9 @@ class _Analyser:
 
 
 @cache
-def visitor(owner: type, kind: str) -> Any:
-    """Return a class's method for nodes of a type, given by its name, or None if it has none."""
-    return getattr(owner, f"visit_{kind.lower()}", None)
+def visitor(owner: type, kind: Any) -> Any:
+    """Return a class's method for nodes of a type, or None if it has none."""
+    return getattr(owner, f"visit_{kind.__name__.lower()}", None)
 
 
 def _arguments(node: _Function) -> list[ast.arg]:

@@ -63,11 +63,15 @@ class Resolver:
                 self._places[path] = parts
                 self._by_stem[parts[-1]].append((parts, path))
 
+    def place(self, path: Path) -> tuple[str, ...]:
+        """Return the path of a module without suffix or ``__init__``; empty for other files."""
+        return self._places.get(path, ())
+
     def files(self, origin: Path, item: FileImport) -> list[Path]:
         """Return the files that a name may be imported from; empty for names of other libraries."""
         if item.level < 0:
             return self._run(origin, item.module)
-        folder = self._places.get(origin, ())
+        folder = self.place(origin)
         if origin.stem != "__init__":
             folder = folder[:-1]
         module = tuple(item.module.split(".")) if item.module else ()
@@ -83,10 +87,10 @@ class Resolver:
 
         Those of the importer's own packages have run before.
         """
-        parts = self._places[file]
+        parts = self.place(file)
         for stop in range(len(parts) - 1, 0, -1):
             found = [one for one in self._exactly(parts[:stop]) if one.stem == "__init__"]
-            if not found or self._places.get(importer, ())[:stop] == parts[:stop]:
+            if not found or self.place(importer)[:stop] == parts[:stop]:
                 return
             yield from found
 
@@ -140,7 +144,7 @@ class ImportGraph:
     """
 
     def __init__(self, imports: Mapping[Path, Collection[FileImport]]) -> None:
-        resolver = Resolver(imports)
+        self._resolver = resolver = Resolver(imports)
         self.targets = {
             path: [(item, resolver.files(path, item)) for item in items]
             for path, items in imports.items()
@@ -152,6 +156,13 @@ class ImportGraph:
                 self.link(path, file)
                 for package in resolver.packages(file, path):
                     self.link(path, package)
+
+    def is_whole(self, item: FileImport, file: Path) -> bool:
+        """Whether an import imports the file itself, rather than a name in it."""
+        if item.name in ("", "*"):
+            return True
+        written = (*filter(None, item.module.split(".")), item.name)
+        return self._resolver.place(file)[-len(written) :] == written
 
     def link(self, path: Path, file: Path) -> None:
         """Record that a file imports another one, or gets objects from it in another way."""

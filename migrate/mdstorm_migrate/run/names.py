@@ -156,7 +156,7 @@ class _Solver:
     def _gives(self, path: Path, names: set[str], item: FileImport) -> bool:
         """Whether an import from a file, with these names of Petastorm's, provides one of them."""
         stars = [one for one in self._known[path].get("*", ()) if isinstance(one, str)]
-        if _is_whole(item, path):
+        if self._graph.is_whole(item, path):
             return bool(names or stars)
         return item.name in names or any(counterpart(one, item.name) for one in stars)
 
@@ -260,7 +260,7 @@ class _Solver:
 
     def _of_file(self, item: FileImport, file: Path) -> set[Value]:
         """Return what an import of one file provides."""
-        if _is_whole(item, file):
+        if self._graph.is_whole(item, file):
             return {Part("module", file)}
         if file not in self.flows:
             return {Part("function", file, item.name)}
@@ -389,15 +389,6 @@ def _is_part(value: Value) -> bool:
 def _is_carried(values: set[Value]) -> bool:
     """Whether some values are Petastorm's, or objects of the project that may have such."""
     return any(isinstance(value, str) or value.kind == "object" for value in values)
-
-
-def _is_whole(item: FileImport, file: Path) -> bool:
-    """Whether an import imports the file itself, rather than a name in it."""
-    if item.name in ("", "*"):
-        return True
-    place = file.absolute().with_suffix("")
-    written = [*filter(None, item.module.split(".")), item.name]
-    return (place.parent if place.name == "__init__" else place).match("/".join(written))
 
 
 def _sharing_root(links: Mapping[Path, Links], graph: ImportGraph) -> set[Path]:

@@ -35,7 +35,7 @@ class PythonSource:
         """Return the file, decoded in the encoding that its first lines declare."""
         text, mark, encoding = decode_python(data)
         others = [*commented_documents(text, path), *script_metadata(text, path)]
-        if _CELL.search(text) is None:
+        if "%%" not in text or _CELL.search(text) is None:
             documents = [Document("python", [Segment(text)], path), *others]
             return DecodedFile(text, documents, encoding, mark)
         documents, broken, unparsed = whole_or_cells(text, path, _CELL)
@@ -117,7 +117,7 @@ _COMMENT = re.compile(r"^#[ ]?", re.MULTILINE)
 
 def script_metadata(text: str, path: PurePath | None) -> Iterator[Document]:
     """Yield a script's metadata as a ``pyproject.toml``, which has the same keys."""
-    for block in _BLOCK.finditer(text):
+    for block in _BLOCK.finditer(text) if "# /// script" in text else ():
         segment = uncommented_lines(text, *block.span("content"), _COMMENT, "# ")
         yield Document("pyproject", [segment], path)
 
@@ -134,7 +134,8 @@ _MAGIC = re.compile(r"^#[ ]?(?P<magic>(?:!|%(?!%))\w[^\r\n]*)", re.MULTILINE)
 
 def commented_documents(text: str, path: PurePath | None) -> Sequence[Document]:
     """Return the magics in the comments of a script with cells, or nothing for other scripts."""
-    if OLD_ROOT not in text.lower() and NEW_ROOT not in text:
+    is_notebook = "# %%" in text or "jupytext:" in text  # few files are, and these are quick tests
+    if not is_notebook or (OLD_ROOT not in text.lower() and NEW_ROOT not in text):
         return ()
     markers = list(_MARKER.finditer(text))
     if not markers and _HEADER.match(text) is None:

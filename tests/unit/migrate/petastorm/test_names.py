@@ -12,7 +12,6 @@ from mdstorm_migrate.petastorm.absent import SECTIONS, is_unknown, section_of
 from mdstorm_migrate.petastorm.names import (
     CONF_KEY,
     HOMES,
-    NEW_CONF_KEY,
     PUBLIC,
     RENAMED,
     missing,
@@ -40,11 +39,9 @@ def _names_of(path: str) -> set[str]:
         return set(analyse(ast.parse(file.read())).module.bindings)
 
 
-def test_configuration_keys_match_mdstorm() -> None:
+def test_configuration_key_matches_mdstorm() -> None:
     converter = importlib.import_module("mdstorm.spark").SparkDatasetConverter
     assert converter.PARENT_CACHE_DIR_URL_CONF == CONF_KEY
-    # tests/unit/compat/spark/test_cache_dir.py reads both.
-    assert CONF_KEY.replace("petastorm", "mdstorm", 1) == NEW_CONF_KEY
 
 
 def test_data_file_is_a_copy_of_mdstorms() -> None:
