@@ -30,9 +30,6 @@ _RESOLVES = re.compile(
 
 #: A script that code executes, as in ``exec(open("utils.py").read())``.
 _EXECUTED = re.compile(r"\bexec(?:file)?\([^\n]{0,80}?[\"'](?P<path>[^\"'\s]{1,200}\.py)[\"']")
-#: The modules whose fixtures and side effects pytest adds to a ``conftest.py``.
-_PLUGINS = re.compile(r"^pytest_plugins\b[^=\n]*=\s*(\[[^\]]*\]|\([^)]*\)|[^\n]*)", re.MULTILINE)
-_PLUGIN = re.compile(r"[\"']((?:\w+\.)*\w+)[\"']")
 #: ``compat.petastorm``, in code or in a string such as the target of a mock; and its name as an
 #: argument or a key, as in ``patch.object(compat, "petastorm")`` and ``vars(compat)["petastorm"]``.
 _OWNER = re.compile(
@@ -158,7 +155,8 @@ def named_modules(text: str) -> Iterator[FileImport]:
     In a module with ``__getattr__``, a word may be a module next to it.
     """
     is_lazy = "__getattr__" in text
-    for string in _NAMED.finditer(text) if is_lazy or resolves(text) else ():
+    is_naming = is_lazy or "pytest_plugins" in text or resolves(text)
+    for string in _NAMED.finditer(text) if is_naming else ():
         level, path = len(string["dots"]), string["path"]
         module, dot, name = path.rpartition(".")
         if not is_petastorm(path) and (dot or level or is_lazy):
@@ -166,12 +164,10 @@ def named_modules(text: str) -> Iterator[FileImport]:
 
 
 def runs_of(text: str) -> Iterator[FileImport]:
-    """Yield the notebooks that ``%run`` runs, scripts that code executes, and pytest's plugins."""
+    """Yield the notebooks that ``%run`` runs, and the scripts that code executes."""
     for word, pattern in (("%run", RUN), ("exec", _EXECUTED)):
         for run in pattern.finditer(text) if word in text else ():  # most files have neither
             yield FileImport(run["path"].removesuffix("\\n"), -1, "*", "*")
-    for plugins in _PLUGINS.findall(text) if "pytest_plugins" in text else ():
-        yield from (FileImport(name, 0, "", "") for name in _PLUGIN.findall(plugins))
 
 
 def resolves(text: str) -> bool:
