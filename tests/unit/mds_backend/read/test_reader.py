@@ -2,7 +2,6 @@
 
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -30,102 +29,18 @@ from mdstorm_backend.format import Batch, as_arrow
 from mdstorm_backend.order import Batching, ExactOrder, Position
 from mdstorm_backend.read.reader import SMALL, Reader, batches_per_block
 
-SIZES = [1, 2, 7, 23, 60]
-
 
 @pytest.fixture(scope="module")
-def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Dataset]:
-    """Datasets of consecutive numbers, in shards of 3 or 4 rows."""
-    directory = tmp_path_factory.mktemp("numbers")
-    return {n: write_numbers(directory / str(n), n, tasks=-(-n // 4)) for n in SIZES}
-
-
-worlds, epochs = st.integers(1, 5), st.integers(1, 3)
-shuffles = st.fixed_dictionaries(
-    {
-        "seed": st.integers(1, 1 << 40),
-        "shuffle_shards": st.booleans(),
-        "shuffle_rows": st.booleans(),
-        "window": st.sampled_from([0, 1, 5, 1000]),
-    }
-)
-
-
-options = st.fixed_dictionaries(
-    {"block_rows": st.sampled_from([1, 8192]), "workers": st.sampled_from([0, 2])}
-)
-
-
-@given(st.sampled_from(SIZES), worlds, st.integers(1, 70), epochs, options, shuffles)
-def test_each_row_is_read_once_per_epoch_and_ranks_have_equal_batch_counts(
-    datasets: dict[int, Dataset],
-    size: int,
-    world_size: int,
-    batch_size: int,
-    epochs: int,
-    options: dict[str, Any],
-    shuffle: dict[str, Any],
-) -> None:
-    if size < world_size:
-        return
-    dataset = datasets[size]
-    per_epoch: list[Counter[int]] = [Counter() for _ in range(epochs)]
-    for rank in range(world_size):
-        order = ExactOrder(**shuffle, rank=rank, world_size=world_size)
-        found = values(exact(dataset, order, batch_size, epochs, **options))
-        plan = order.plan(Batching(batch_size, num_epochs=epochs), dataset.bounds, Position(), "")
-        assert len(found) == plan.length()
-        assert all(len(batch) <= batch_size for batch in found)
-        rows = [n for batch in found for n in batch]
-        for epoch, counted in enumerate(per_epoch):
-            share = len(order.rows(size, epoch * size))
-            assert share in (size // world_size, -(-size // world_size))
-            counted.update(rows[:share])
-            del rows[:share]
-        assert not rows
-    assert per_epoch == [Counter(range(size))] * epochs
-
-
-@given(worlds, st.integers(1, 70), epochs)
-def test_drop_last_keeps_batches_that_are_full_on_all_ranks(
-    datasets: dict[int, Dataset], world_size: int, batch_size: int, epochs: int
-) -> None:
-    for rank in range(world_size):
-        order = ExactOrder(rank=rank, world_size=world_size)
-        full = values(exact(datasets[23], order, batch_size, epochs, drop_last=True))
-        assert len(full) == epochs * 23 // (world_size * batch_size)
-        assert {len(batch) for batch in full} <= {batch_size}
-        rows = [n for batch in full for n in batch]
-        assert rows == flat(exact(datasets[23], order, batch_size, epochs))[: len(rows)]
-
-
-@given(shuffles)
-def test_rows_are_shuffled_within_windows_of_whole_shards(
-    datasets: dict[int, Dataset], shuffle: dict[str, Any]
-) -> None:
-    dataset, order = datasets[60], ExactOrder(**shuffle)
-    (rows,) = values(exact(dataset, order, 60))
-    groups: list[list[int]] = [[]]
-    for piece in order.pieces(dataset.bounds, range(60), 0):
-        groups[-1] += piece
-        if len(groups[-1]) >= order.window:
-            groups.append([])
-    start = 0
-    for group in groups:
-        found = rows[start : start + len(group)]
-        assert sorted(found) == sorted(group)
-        if not order.shuffles:
-            assert found == group
-        start += len(group)
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Sixty consecutive numbers, in shards of four rows."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), 60, tasks=15)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
-def test_each_part_of_a_pass_reads_every_nth_batch(
-    datasets: dict[int, Dataset], parts: int
-) -> None:
+def test_each_part_of_a_pass_reads_every_nth_batch(dataset: Dataset, parts: int) -> None:
     def read(part: tuple[int, int]) -> list[list[int]]:
         order = ExactOrder(seed=1, shuffle_rows=True)
-        return values(exact(datasets[60], order, 7, 2, part=part, block_rows=1))
+        return values(exact(dataset, order, 7, 2, part=part, block_rows=1))
 
     whole = read((0, 1))
     assert len(whole) == -(-120 // 7)
@@ -134,14 +49,12 @@ def test_each_part_of_a_pass_reads_every_nth_batch(
 
 
 @pytest.mark.parametrize("place", [Position(), Position(epoch=4, first_epoch=4)])
-def test_plan_lists_sample_numbers_without_reading(
-    datasets: dict[int, Dataset], place: Position
-) -> None:
+def test_plan_lists_sample_numbers_without_reading(dataset: Dataset, place: Position) -> None:
     order = ExactOrder(seed=2, shuffle_shards=True, window=9, rank=1, world_size=2)
-    planned = exact(datasets[60], order, 8, 2, place=place, unread=True)
+    planned = exact(dataset, order, 8, 2, place=place, unread=True)
     found = [n for block in planned for n in block.numbers()]
     assert len(found) == 60
-    assert found == flat(exact(datasets[60], order, 8, 2, place=place))
+    assert found == flat(exact(dataset, order, 8, 2, place=place))
 
 
 def test_rank_without_remaining_rows_gets_an_empty_batch_with_the_same_types(
