@@ -12,7 +12,6 @@ from tests.kit.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import remove_dataset
@@ -119,23 +118,6 @@ def test_failed_conversion_leaves_only_a_preexisting_marker(
     with pytest.raises(ZeroDivisionError):
         convert_parquet(source, location.url, progress=fail, resume=False, **OPTIONS)
     assert location.list_names() == ["_mdstorm"] * before
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("first", "second"), [*NONE_OR_BOTH, *ONE])
-def test_conversion_that_finishes_second_raises_error_and_keeps_first_dataset(
-    s3: S3Server, source: ParquetDataset, first: bool, second: bool
-) -> None:
-    url = f"s3://{BUCKET}/late-{first}-{second}/mds"
-
-    def meanwhile(done: int, total: int) -> None:
-        if done == 60:
-            convert_parquet(source, url, resume=second, **OPTIONS)
-
-    with pytest.raises(DatasetExistsError, match="another job has written a dataset"):
-        convert_parquet(source, url, progress=meanwhile, resume=first, **OPTIONS)
-    assert open_dataset(url).to_table().equals(numbers(100))
-    assert leftovers(url) == set()
 
 
 def leftovers(url: str) -> set[str]:

@@ -200,14 +200,6 @@ def test_forked_child_uses_its_parents_credentials(place: Location, guard: Guard
     assert len(guard.handed_out) == 1
 
 
-def test_pickles_and_reprs_contain_no_secrets(place: Location) -> None:
-    place.read("a")
-    found = pickle.dumps(place)
-    assert pickle.loads(found) == place  # noqa: S301
-    lease = place.credentials and place.credentials.current()
-    assert MARK not in f"{found!r}{place!r}{lease!r}{place.credentials!r}"
-
-
 def test_credentials_that_seem_expired_due_to_a_wrong_clock_are_used(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -267,106 +267,88 @@ def test_earlier_requests_go_first_and_failed_requests_release_their_slots() -> 
     assert order == [(2, 0), (1, 0), (1, 0), (1, 8), (2, 8)]
 
 
+Place = tuple[int, int]
+
+
+class Requests:
+    """Requests of equal size, which hold their turns until the block ends."""
+
+    def __init__(self, turns: Turns, places: list[Place], size: int) -> None:
+        self.begun: dict[Place, Turn] = {}
+        self._turns, self._places, self._size = turns, places, size
+        self._is_over = asyncio.Event()
+
+    async def _take(self, place: Place) -> None:
+        async with self._turns.taken(*place, self._size) as turn:
+            self.begun[place] = turn
+            await self._is_over.wait()
+
+    async def arrive(self, *places: Place) -> list[Place]:
+        """Receive all bytes of some requests; return the requests that have begun."""
+        for place in places:
+            self.begun[place].arrived(self._size)
+        for _ in range(2):
+            await asyncio.sleep(0)
+        return [*self.begun]
+
+    async def __aenter__(self) -> "Requests":
+        self._tasks = [asyncio.ensure_future(self._take(place)) for place in self._places]
+        await self.arrive()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_over.set()
+        await asyncio.gather(*self._tasks)
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(coroutine, 30))
+
+
 def test_next_request_begins_once_enough_bytes_have_arrived() -> None:
     async def main() -> None:
-        turns = Turns(Pace(64))
+        turns, places = Turns(Pace(64)), [(0, 0), (0, 8)]
         turns.pace.bytes = 10
-        begun: list[int] = []
-
-        async def take(start: int) -> None:
-            async with turns.taken(0, start, 8) as turn:
-                begun.append(start)
-                if start:
-                    return
-                await asyncio.sleep(0)
-                assert begun == [0]
-                turn.arrived(6)  # 10 bytes of the two requests have yet to arrive
-                await asyncio.sleep(0)
-                await asyncio.sleep(0)
-                assert begun == [0, 8]
-                turn.arrived(2)
-
-        await asyncio.gather(take(0), take(8))
+        async with Requests(turns, places, 8) as requests:
+            assert [*requests.begun] == places[:1]
+            requests.begun[0, 0].arrived(6)  # 10 bytes of the two requests have yet to arrive
+            assert await requests.arrive() == places
         async with turns.taken(0, 0, 10), turns.taken(0, 10, 0):
             pass  # does not wait, because both turns have ended
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    run(main())
 
 
 def test_idle_link_gets_few_requests_until_the_first_bytes_arrive() -> None:
     async def main() -> None:
-        turns, size = Turns(Pace(64)), 8 << 20
+        turns, places = Turns(Pace(64)), [(0, start) for start in range(5)]
         for _ in range(2):  # the link is idle again after the first round
-            begun: list[int] = []
-            arriving = asyncio.Event()
+            async with Requests(turns, places, 8 << 20) as requests:
+                assert ([*requests.begun], turns.pace.is_full) == (places[:2], False)
+                assert await requests.arrive(places[0]) == places
 
-            async def take(start: int, begun: list[int], arriving: asyncio.Event) -> None:
-                async with turns.taken(0, start, size) as turn:
-                    begun.append(start)
-                    await arriving.wait()
-                    turn.arrived(size)
-
-            tasks = [asyncio.ensure_future(take(i, begun, arriving)) for i in range(5)]
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert (begun, turns.pace.is_full) == ([0, 1], False)
-            arriving.set()
-            await asyncio.gather(*tasks)
-            assert begun == [0, 1, 2, 3, 4]
-
-    asyncio.run(asyncio.wait_for(main(), 30))
+    run(main())
 
 
 def test_idle_link_gets_only_the_first_work_until_bytes_arrive() -> None:
     async def main() -> None:
-        turns, begun, is_over = Turns(Pace(64)), dict[tuple[int, int], Turn](), asyncio.Event()
-
-        async def take(work: int, start: int) -> None:
-            async with turns.taken(work, start, 100) as turn:
-                begun[work, start] = turn
-                await is_over.wait()
-
-        async def arrive(*place: int) -> list[tuple[int, int]]:
-            begun[place].arrived(100)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            return [*begun]
-
         places = [(work, start) for work in range(7, 17) for start in range(2)]
-        tasks = [asyncio.ensure_future(take(*place)) for place in places]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert [*begun] == places[:2]  # the first block's shards
-        assert await arrive(7, 1) == places[:9]  # 8 further ones for each that has arrived
-        assert await arrive(7, 0) == places[:18]
-        is_over.set()
-        await asyncio.gather(*tasks)
+        async with Requests(Turns(Pace(64)), places, 100) as requests:
+            assert [*requests.begun] == places[:2]  # the first block's shards
+            # 8 further ones for each that has arrived
+            assert await requests.arrive((7, 1)) == places[:9]
+            assert await requests.arrive((7, 0)) == places[:18]
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    run(main())
 
 
 def test_idle_link_gets_more_requests_as_bytes_arrive() -> None:
     async def main() -> None:
-        turns, size, begun = Turns(Pace(64)), 1 << 20, list[Turn]()
-        is_over = asyncio.Event()
+        turns, places = Turns(Pace(64)), [(0, start) for start in range(64)]
+        async with Requests(turns, places, 1 << 20) as requests:
+            assert [*requests.begun] == places[:16]
+            assert await requests.arrive(places[0]) == places[:25]
+            assert await requests.arrive(*places[1:3]) == places[:43]
+            assert not turns.pace.is_full  # even though requests are waiting
 
-        async def take(start: int) -> None:
-            async with turns.taken(0, start, size) as turn:
-                begun.append(turn)
-                await is_over.wait()
-
-        async def arrive(*which: int) -> int:
-            for i in which:
-                begun[i].arrived(size)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            return len(begun)
-
-        tasks = [asyncio.ensure_future(take(i)) for i in range(64)]
-        await asyncio.sleep(0)
-        assert [await arrive(), await arrive(0), await arrive(1, 2)] == [16, 25, 43]
-        assert not turns.pace.is_full  # even though requests are waiting
-        is_over.set()
-        await asyncio.gather(*tasks)
-
-    asyncio.run(asyncio.wait_for(main(), 30))
+    run(main())

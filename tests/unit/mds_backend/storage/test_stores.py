@@ -2,9 +2,8 @@
 
 import gc
 import os
-import pickle
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -22,7 +21,6 @@ from tests.kit.small_datasets import plan, write_ints
 from tests.unit.mds_backend.storage.conftest import Store
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset, merge_index
-from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import (
     DatasetExistsError,
@@ -126,21 +124,6 @@ def test_threads_share_a_file_system_until_instance_cache_is_cleared(store: Stor
 
 
 @pytest.mark.long
-def test_cached_shards_are_read_after_their_store_is_gone(store: Store, tmp_path: Path) -> None:
-    index = write(store.location, "zstd")
-    options = CacheOptions(directory=str(tmp_path / "local"), retry=1)
-    assert Index.from_bytes(read_index(store.location, options)[0], url="") == index
-    files = shard_files(store.location, "fingerprint", options)
-    first = [bytes(files.open(info)) for info in index.shards]
-    remove_dataset(store.location)
-    again = pickle.loads(pickle.dumps(files))  # noqa: S301 - our own bytes
-    assert [bytes(again.open(info)) for info in index.shards] == first
-    (tmp_path / "local" / index.shards[0].raw_data.basename).unlink()
-    with pytest.raises(DatasetNotFoundError, match=r"\.mds\.zstd is gone"):
-        files.open(index.shards[0])
-
-
-@pytest.mark.long
 def test_files_can_be_listed_described_replaced_and_removed(store: Store, tmp_path: Path) -> None:
     location = store.location
     assert location.list_sizes() == []
@@ -179,18 +162,6 @@ def test_datasets_are_written_merged_and_replaced(store: Store) -> None:
         write_ints(b, range(5), **how)
     write_ints(b, range(5), exist_ok=True, **how)
     assert numbers_in(b) == list(range(5))
-
-
-@pytest.mark.long
-def test_failed_write_leaves_no_files(store: Store) -> None:
-    def failing() -> Iterator[int]:
-        yield from range(30)
-        raise RuntimeError("mine")
-
-    options = {"size_limit": 200, "storage_options": store.storage_options}
-    with pytest.raises(RuntimeError, match="mine"):
-        write_ints(f"{store.url}/failed", failing(), **options)
-    assert store.location.child("failed").list_names() == []
 
 
 @pytest.mark.parametrize(("failures", "succeeds"), [(4, True), (5, False)])
