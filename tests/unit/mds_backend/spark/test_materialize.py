@@ -15,12 +15,11 @@ from tests.kit.small_datasets import files_in, numbers_in
 from mdstorm_backend import dataframe_to_mds, errors, materialize, open_dataset
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_samples_are_in_partition_order(spark: Any, target: Path, partitions: int) -> None:
-    dataset = materialize(spark.range(0, 200, 1, partitions), str(target))
+def test_samples_are_in_partition_order(spark: Any, target: Path) -> None:
+    dataset = materialize(spark.range(0, 200, 1, 3), str(target))
     assert len(dataset) == 200
     assert numbers_in(target, "id") == list(range(200))
-    assert len(dataset.index.shards) == partitions
+    assert len(dataset.index.shards) == 3
 
 
 def test_empty_partitions_write_no_shards(spark: Any, target: Path) -> None:
@@ -50,9 +49,7 @@ def test_columns_keep_order_type_and_nullability(spark: Any, target: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("shard_size", "limit"),
-    [(None, 1 << 26), (0, 1 << 26), ("5000", 5000), (1 << 40, (1 << 32) - 1)],
-    ids=str,
+    ("shard_size", "limit"), [(None, 1 << 26), (1 << 40, (1 << 32) - 1)], ids=str
 )
 def test_shard_size_has_a_default_and_a_maximum(
     spark: Any, target: Path, shard_size: Any, limit: int
@@ -61,13 +58,12 @@ def test_shard_size_has_a_default_and_a_maximum(
     assert dataset.index.shards[0].size_limit == limit
 
 
-@pytest.mark.parametrize("compression", ["zstd:1", "snappy"])
-def test_compressed_shards_read_back(spark: Any, target: Path, compression: str) -> None:
-    dataset = materialize(spark.range(0, 100, 1, 1), str(target), compression=compression)
+def test_compressed_shards_read_back(spark: Any, target: Path) -> None:
+    dataset = materialize(spark.range(0, 100, 1, 1), str(target), compression="zstd:1")
     (shard,) = dataset.index.shards
-    assert shard.compression == compression
+    assert shard.compression == "zstd:1"
     assert shard.zip_data is not None
-    assert shard.zip_data.basename.endswith(f".mds.{compression.partition(':')[0]}")
+    assert shard.zip_data.basename.endswith(".mds.zstd")
     names = {path.name for path in target.iterdir()}
     assert names == {"_mdstorm", "index.json", shard.zip_data.basename}
     assert numbers_in(target, "id") == list(range(100))

@@ -1,7 +1,6 @@
 """Datasets of every Spark type, written from real DataFrames, read back unchanged."""
 
 import datetime as dt
-import json
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from itertools import zip_longest
@@ -10,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StructField, StructType
 from tests.conftest import of_values
 
 from mdstorm_backend.datasets.dataset import Dataset
@@ -23,11 +23,6 @@ WALL_CLOCK = pa.timestamp("us")
 
 def utc(*args: int) -> dt.datetime:
     return dt.datetime(*args, tzinfo=dt.timezone.utc)
-
-
-def case(name: str, type_: pa.DataType, literals: list[str], expected: list[Any]) -> Any:
-    """Make a test case from SQL literals, and the Arrow type and values to be read back."""
-    return pytest.param(literals, type_, expected, id=name)
 
 
 def decimal(text: str, precision: int, scale: int) -> str:
@@ -44,13 +39,41 @@ def assert_column(
 
 
 INF, NAN = float("inf"), float("nan")
-FLOAT_1_1 = 1.100000023841858
 
 
 pytestmark = [of_values, pytest.mark.usefixtures("session_far_from_utc")]
 
 
-SCALARS: dict[str, tuple[pa.DataType, list[str], list[Any]]] = {
+#: Name, SQL literal, Arrow type and expected value of each field of a struct.
+FIELDS = [
+    ("boolean", "true", pa.bool_(), True),
+    ("long", "9223372036854775807L", pa.int64(), 2**63 - 1),
+    ("float", "float('1.1')", pa.float32(), 1.100000023841858),
+    ("double", "1.1D", pa.float64(), 1.1),
+    ("infinity", "double('-inf')", pa.float64(), -INF),
+    ("nan", "double('nan')", pa.float64(), NAN),
+    ("decimal", "CAST('1.50' AS DECIMAL(38,2))", pa.decimal128(38, 2), Decimal("1.50")),
+    ("string", "'quote \" back \\\\ bell \\u0007 ü'", pa.string(), 'quote " back \\ bell \a ü'),
+    ("binary", "X'00FF'", pa.binary(), b"\x00\xff"),
+    ("date", "DATE'9999-12-31'", pa.date32(), dt.date.max),
+    ("timestamp", "TIMESTAMP'2020-01-01 00:00:00.000001'", UTC, utc(2020, 1, 1, 5, 0, 0, 1)),
+    ("timestamp_ntz", "TIMESTAMP_NTZ'2020-01-01 00:00:00'", WALL_CLOCK, dt.datetime(2020, 1, 1)),
+    ("interval", "INTERVAL '-1' DAY", pa.duration("us"), dt.timedelta(-1)),
+    ("array", "array('x', NULL)", pa.list_(pa.string()), ["x", None]),
+    ("rows", "array(named_struct('a', 1), NULL)", pa.list_(pa.struct([("a", pa.int32())])),
+     [{"a": 1}, None]),
+    ("uneven", "array(array(1), array(), NULL)", pa.list_(pa.list_(pa.int32())), [[1], [], None]),
+    ("map", "map(DATE'9999-12-31', X'00', DATE'2020-01-01', NULL)",
+     pa.map_(pa.date32(), pa.binary()), [(dt.date.max, b"\x00"), (dt.date(2020, 1, 1), None)]),
+]  # fmt: skip
+
+
+def struct_of(values: list[str]) -> str:
+    pairs = (f"'{name}', {value}" for (name, *_), value in zip(FIELDS, values, strict=True))
+    return f"named_struct({', '.join(pairs)})"
+
+
+TYPES: dict[str, tuple[pa.DataType, list[str], list[Any]]] = {
     "boolean": (pa.bool_(), ["true", "NULL", "false"], [True, None, False]),
     "byte": (pa.int8(), ["-128Y", "127Y", "NULL"], [-128, 127, None]),
     "short": (pa.int16(), ["-32768S", "32767S", "NULL"], [-32768, 32767, None]),
@@ -82,31 +105,44 @@ SCALARS: dict[str, tuple[pa.DataType, list[str], list[Any]]] = {
     "day-time interval": (pa.duration("us"),
          ["INTERVAL '1 02:03:04.567891' DAY TO SECOND", "INTERVAL '-1' DAY", "NULL"],
          [dt.timedelta(1, 7384, 567891), dt.timedelta(-1), None]),
+    "array of both kinds of nulls": (pa.list_(pa.int64()),
+         ["array(1L, 2L)", "array()", "NULL", "array(5L, NULL, 7L)"],
+         [[1, 2], [], None, [5, None, 7]]),
+    "array of strings": (pa.list_(pa.string()),
+         ["array('a', 'quote \" back \\\\ line \\n')", "array()", "NULL",
+          "array('', NULL, 'ü\\u0000')"],
+         [["a", 'quote " back \\ line \n'], [], None, ["", None, "ü\0"]]),
+    "struct": (pa.struct([(name, type_) for name, _, type_, _ in FIELDS]),
+         [struct_of([literal for _, literal, *_ in FIELDS]), struct_of(["NULL"] * len(FIELDS))],
+         [{name: value for name, *_, value in FIELDS}, {name: None for name, *_ in FIELDS}]),
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def scalars(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dataset]:
+def dataset(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dataset]:
     """A dataset of two partitions with a column for each type; short columns end with nulls."""
-    columns = [literals for _, literals, _ in SCALARS.values()]
+    columns = [literals for _, literals, _ in TYPES.values()]
     rows = [f"({', '.join(row)})" for row in zip_longest(*columns, fillvalue="NULL")]
-    names = ", ".join(f"`{name}`" for name in SCALARS)
+    names = ", ".join(f"`{name}`" for name in TYPES)
     queries = (
         f"SELECT * FROM VALUES {', '.join(part)} AS rows({names})" for part in (rows[:2], rows[2:])
     )
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    target = tmp_path_factory.mktemp("scalars") / "dataset"
+    target = tmp_path_factory.mktemp("types") / "dataset"
     yield materialize(spark.sql(" UNION ALL ".join(queries)), str(target))
     spark.conf.set("spark.sql.session.timeZone", zone)
 
 
-@pytest.mark.parametrize("name", SCALARS)
-def test_scalars_of_each_type_read_back(scalars: Dataset, name: str) -> None:
-    type_, _, values = SCALARS[name]
-    expected = values + [None] * (len(scalars) - len(values))
-    assert_column(scalars, expected, type_, name)
-    assert scalars.schema[name].null_count == expected.count(None)
+@pytest.mark.parametrize("name", TYPES)
+def test_values_of_each_type_read_back(dataset: Dataset, name: str) -> None:
+    type_, _, values = TYPES[name]
+    expected = values + [None] * (len(dataset) - len(values))
+    assert_column(dataset, expected, type_, name)
+    column = dataset.schema[name]
+    assert column.null_count == expected.count(None)
+    if column.is_array:
+        assert column.element_null_count == sum(row.count(None) for row in values if row)
 
 
 def test_decimals_with_negative_scale_read_back(spark: Any, set_conf: Any, target: Path) -> None:
@@ -117,19 +153,11 @@ def test_decimals_with_negative_scale_read_back(spark: Any, set_conf: Any, targe
     assert_column(dataset, [Decimal("1.2E+4"), Decimal("-9.9E+4"), None], pa.decimal128(2, -3))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "type_", "expected"),
-    [
-        ("float32", pa.float32(), [FLOAT_1_1, 1.0, INF, -INF, NAN, None]),
-        ("float64", pa.float64(), [1.1, 1.0, 1e300, -INF, NAN, None]),
-        (None, pa.float64(), [1.1, 1.0, 1e300, -INF, NAN, None]),
-    ],
-)
-def test_doubles_are_cast_to_dtype(
-    frame: MakeFrame, target: Path, dtype: str | None, type_: pa.DataType, expected: list[Any]
-) -> None:
+def test_doubles_are_cast_to_dtype(frame: MakeFrame, target: Path) -> None:
     literals = ["1.1D", "1D", "1e300D", "double('-inf')", "double('nan')", "NULL"]
-    assert_column(materialize(frame(*literals), str(target), dtype=dtype), expected, type_)
+    expected = [1.1, 1.0, 1e300, -INF, NAN, None]
+    dataset = materialize(frame(*literals), str(target), dtype="float64")
+    assert_column(dataset, expected, pa.float64())
 
 
 def test_columns_with_any_name_read_back(spark: Any, target: Path) -> None:
@@ -157,101 +185,18 @@ def test_collated_strings_read_back(frame: MakeFrame, target: Path) -> None:
     assert_column(dataset, ["Ab", None], pa.string())
 
 
-# Arrays and vectors: their values, and the form in which shards store them.
-
-ARRAYS = [
-    case("ragged with both kinds of nulls", pa.int64(),
-         ["array(1L, 2L)", "array()", "NULL", "array(5L, NULL, 7L)"],
-         [[1, 2], [], None, [5, None, 7]]),
-    case("string", pa.string(),
-         ["array('a', 'quote \" back \\\\ line \\n')", "array()", "NULL",
-          "array('', NULL, 'ü\\u0000')"],
-         [["a", 'quote " back \\ line \n'], [], None, ["", None, "ü\0"]]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("literals", "element", "expected"), ARRAYS)
-def test_spark_arrays_read_back(
-    frame: MakeFrame, target: Path, literals: list[str], element: pa.DataType, expected: list[Any]
-) -> None:
-    dataset = materialize(frame(*literals), str(target))
-    assert_column(dataset, expected, pa.list_(element))
-    arrays = [row for row in expected if row is not None]
-    assert dataset.schema["v"].null_count == len(expected) - len(arrays)
-    if dataset.schema["v"].is_array:
-        missing = sum(row.count(None) for row in arrays)
-        assert dataset.schema["v"].element_null_count == missing
-
-
-def vectors(spark: Any, library: str, rows: list[Any]) -> Any:
-    """Make a DataFrame of vectors: dense from lists, or sparse with size 3 from dicts."""
-    linalg = pytest.importorskip(f"pyspark.{library}.linalg")
-    from pyspark.sql.types import StructField, StructType
-
-    def make(row: Any) -> Any:
-        if isinstance(row, dict):
-            return linalg.Vectors.sparse(3, row)
-        return row if row is None else linalg.Vectors.dense(row)
-
-    schema = StructType([StructField("v", linalg.VectorUDT())])
-    return spark.createDataFrame([(make(row),) for row in rows], schema)
-
-
-@pytest.mark.parametrize("library", ["ml", "mllib"])
-def test_dense_sparse_and_null_vectors_read_back(spark: Any, target: Path, library: str) -> None:
-    rows = [{1: 5.0}, None, [6, 7, 8], [], {2: 9.0}]
+def test_dense_sparse_and_null_vectors_read_back(spark: Any, target: Path) -> None:
+    libraries = [pytest.importorskip(f"pyspark.{name}.linalg") for name in ("ml", "mllib")]
+    rows: list[Any] = [{1: 5.0}, None, [6, 7, 8], [], {2: 9.0}]  # those of a dict are sparse
     expected = [[0.0, 5.0, 0.0], None, [6.0, 7.0, 8.0], [], [0.0, 0.0, 9.0]]
-    dataset = materialize(vectors(spark, library, rows), str(target))
-    assert_column(dataset, expected, pa.list_(pa.float32()))
 
+    def vector(library: Any, row: Any) -> Any:
+        if isinstance(row, dict):
+            return library.Vectors.sparse(3, row)
+        return row if row is None else library.Vectors.dense(row)
 
-# Structs, maps and deeper nesting, which are stored as JSON text.
-
-#: Name, SQL literal, Arrow type and expected value of each field.
-FIELDS = [
-    ("boolean", "true", pa.bool_(), True),
-    ("long", "9223372036854775807L", pa.int64(), 2**63 - 1),
-    ("float", "float('1.1')", pa.float32(), 1.100000023841858),
-    ("double", "1.1D", pa.float64(), 1.1),
-    ("infinity", "double('-inf')", pa.float64(), -INF),
-    ("nan", "double('nan')", pa.float64(), NAN),
-    ("decimal", "CAST('1.50' AS DECIMAL(38,2))", pa.decimal128(38, 2), Decimal("1.50")),
-    ("string", "'quote \" back \\\\ bell \\u0007 ü'", pa.string(), 'quote " back \\ bell \a ü'),
-    ("binary", "X'00FF'", pa.binary(), b"\x00\xff"),
-    ("date", "DATE'9999-12-31'", pa.date32(), dt.date.max),
-    ("timestamp", "TIMESTAMP'2020-01-01 00:00:00.000001'", UTC, utc(2020, 1, 1, 5, 0, 0, 1)),
-    ("timestamp_ntz", "TIMESTAMP_NTZ'2020-01-01 00:00:00'", WALL_CLOCK, dt.datetime(2020, 1, 1)),
-    ("interval", "INTERVAL '-1' DAY", pa.duration("us"), dt.timedelta(-1)),
-    ("array", "array('x', NULL)", pa.list_(pa.string()), ["x", None]),
-    ("rows", "array(named_struct('a', 1), NULL)", pa.list_(pa.struct([("a", pa.int32())])),
-     [{"a": 1}, None]),
-    ("uneven", "array(array(1), array(), NULL)", pa.list_(pa.list_(pa.int32())), [[1], [], None]),
-    ("map", "map(DATE'9999-12-31', X'00', DATE'2020-01-01', NULL)",
-     pa.map_(pa.date32(), pa.binary()), [(dt.date.max, b"\x00"), (dt.date(2020, 1, 1), None)]),
-]  # fmt: skip
-
-
-def test_structs_containing_every_type_read_back(frame: MakeFrame, target: Path) -> None:
-    pairs = ", ".join(f"'{name}', {literal}" for name, literal, _, _ in FIELDS)
-    nulls = ", ".join(f"'{name}', NULL" for name, *_ in FIELDS)
-    df = frame(f"named_struct({pairs})", f"named_struct({nulls})", "NULL")
-    type_ = pa.struct([(name, type_) for name, _, type_, _ in FIELDS])
-    full = {name: value for name, _, _, value in FIELDS}
-    empty = {name: None for name, *_ in FIELDS}
-    assert_column(materialize(df, str(target)), [full, empty, None], type_)
-
-
-def test_structs_are_stored_as_valid_json(frame: MakeFrame, target: Path) -> None:
-    df = frame(
-        "named_struct('when', TIMESTAMP'2020-01-01 00:00:00', 'pairs', map('k', 1),"
-        " 'price', CAST('1.50' AS DECIMAL(4,2)), 'bytes', X'00FF')"
-    )
-    dataset = materialize(df, str(target))
-    content = (target / dataset.index.shards[0].raw_data.basename).read_bytes()
-    text = content[content.rindex(b'{"when"') :]
-    assert json.loads(text) == {
-        "when": "2020-01-01 05:00:00.000000Z",
-        "price": "1.50",
-        "bytes": "AP8=",
-        "pairs": [["k", 1]],
-    }
+    fields = [StructField(one.__name__, one.VectorUDT()) for one in libraries]
+    values = [tuple(vector(one, row) for one in libraries) for row in rows]
+    dataset = materialize(spark.createDataFrame(values, StructType(fields)), str(target))
+    for field in fields:
+        assert_column(dataset, expected, pa.list_(pa.float32()), field.name)
