@@ -27,11 +27,12 @@ def rectangular(draw: st.DrawFn, depth: int) -> Any:
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[list[Any], pa.Array]:
-    """Nested lists of equal depth, often rectangular, sometimes sliced from a longer array."""
+    """Nested lists of equal depth, often rectangular, sliced from a longer array."""
     depth = draw(st.integers(1, 3))
     row = nested(depth, nulls=draw(st.booleans())) | rectangular(depth)
     rows = draw(st.lists(row, max_size=6))
-    array = pa.array([[], *rows, None], list_type(pa.int64(), depth)).slice(1, len(rows))
+    before = np.zeros([1] * depth, np.int64).tolist()
+    array = pa.array([before, *rows, None], list_type(pa.int64(), depth)).slice(1, len(rows))
     return rows, array
 
 

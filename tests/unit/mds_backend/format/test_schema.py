@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from tests.kit.small_datasets import array_of, plan, struct_of, write_dataset
 
@@ -124,16 +123,6 @@ def shard(**encodings: str) -> ShardInfo:
 def test_schema_round_trips_through_json() -> None:
     schema = plan(FIELDS)
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
-
-
-def test_output_types_are_the_spark_types_after_the_cast() -> None:
-    types = plan({**FIELDS, "price": "decimal(10,2)"}, "float32").arrow_schema
-    assert types.field("number").type == pa.int64()
-    assert types.field("pair").type == pa.list_(pa.float32())
-    assert types.field("thing").type == pa.struct([("a", pa.date32())])
-    assert types.field("price").type == pa.decimal128(10, 2)
-    assert plan({"d": "double"}, "float32")["d"].arrow_type == pa.float32()
-    assert plan({"d": "float"}, "float64")["d"].arrow_type == pa.float64()
 
 
 @pytest.mark.parametrize(

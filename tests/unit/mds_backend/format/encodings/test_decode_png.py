@@ -30,6 +30,7 @@ GREY16_BY_OPENCV = (
     "RU5ErkJggg=="
 )
 RGB = (np.arange(30) * 7).astype(np.uint8).reshape(2, 5, 3)
+RGB16 = np.random.default_rng(1).integers(0, 1 << 16, (3, 4, 3)).astype(np.uint16)
 GREY16 = (np.arange(6) * 11111).astype(np.uint16).reshape(2, 3)
 
 
@@ -109,10 +110,15 @@ def test_pixels_are_decoded_into_output_array_of_their_shape(pixels: Any) -> Non
 
 
 @pytest.mark.parametrize("filter_", [0, 2])
-def test_files_with_other_filters_are_left_to_pillow(filter_: int) -> None:
-    file = png(RGB, filtered(RGB, filter_))
+@pytest.mark.parametrize("pixels", [RGB, RGB16], ids=["8 bits", "16 bits"])
+def test_files_with_other_filters_are_decoded_elsewhere(pixels: Any, filter_: int) -> None:
+    file = png(pixels, filtered(pixels, filter_))
     assert png_pixels(file, None, MOST) is None
-    np.testing.assert_array_equal(image_array("png", file), RGB)
+    out = np.zeros_like(pixels)
+    assert image_array("png", file, out) is out
+    for found in (out, image_array("png", file)):
+        assert found.dtype == pixels.dtype
+        np.testing.assert_array_equal(found, pixels)
 
 
 @pytest.mark.parametrize("row", [0, 1, 7, 8, 19])

@@ -95,14 +95,6 @@ def test_encodings_without_common_type_are_joined_into_an_opaque_encoding(texts:
         encoding.check_decodable("x")
 
 
-@pytest.mark.parametrize(("kind", "number"), [("float32", 1e39), ("float16", -70000.0)])
-def test_float_out_of_range_raises_overflow_error(kind: str, number: float) -> None:
-    encoding = parse_encoding(kind)
-    with pytest.raises(OverflowError, match=f"out of the range of {kind}"):
-        encoding.encode(number)
-    assert encoding.encode(math.copysign(math.inf, number))
-
-
 def encoder(encoding: str) -> Encode:
     return parse_encoding(encoding).encoder()
 
@@ -187,13 +179,6 @@ def test_strings_of_integers_are_parsed_as_in_python(text: str) -> None:
 def test_string_that_is_not_an_integer_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # the message is Python's
         parse_encoding("str_int").parse_texts(strings(["1", text]))
-
-
-@given(st.lists(st.floats(), max_size=5))
-def test_floats_read_back_with_identical_bits(numbers: list[float]) -> None:
-    found = parse_encoding("str_float").parse_texts(strings([str(number) for number in numbers]))
-    assert found.type == pa.float64()
-    assert list(map(repr, found.to_pylist())) == list(map(repr, numbers))
 
 
 @pytest.mark.parametrize(

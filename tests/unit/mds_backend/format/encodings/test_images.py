@@ -3,7 +3,6 @@
 import io
 import struct
 import sys
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -82,32 +81,6 @@ def test_pixels_of_a_16_bit_grey_png_are_unchanged() -> None:
     pixels = image_array("png", file(image, "PNG"))
     assert pixels.dtype == np.uint16
     assert pixels.tolist() == [[300, 65535]]
-
-
-def png_of_rgb16(pixels: Any) -> bytes:
-    """Return an unfiltered PNG file of 16-bit RGB pixels."""
-    height, width, _ = pixels.shape
-    rows = [b"\0" + row.astype(">u2").tobytes() for row in pixels]
-    chunks = {
-        b"IHDR": struct.pack(">II5B", width, height, 16, 2, 0, 0, 0),
-        b"IDAT": zlib.compress(b"".join(rows)),
-        b"IEND": b"",
-    }
-    parts = [b"\x89PNG\r\n\x1a\n"]
-    for kind, content in chunks.items():
-        check = zlib.crc32(kind + content)
-        parts += [struct.pack(">I", len(content)), kind, content, struct.pack(">I", check)]
-    return b"".join(parts)
-
-
-def test_pixels_of_a_16_bit_rgb_png_are_unchanged() -> None:
-    pixels = np.random.default_rng(1).integers(0, 1 << 16, (3, 4, 3)).astype(np.uint16)
-    found = image_array("png", png_of_rgb16(pixels))
-    assert found.dtype == np.uint16
-    np.testing.assert_array_equal(found, pixels)
-    place = np.empty((3, 4, 3), np.uint16)
-    assert image_array("png", png_of_rgb16(pixels), place) is place
-    np.testing.assert_array_equal(place, pixels)
 
 
 def test_palette_image_with_transparency_becomes_rgba() -> None:

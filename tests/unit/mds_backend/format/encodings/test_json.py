@@ -10,31 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kit.small_datasets import array_of, map_of, struct_of
-from tests.kit.strategies import NESTED_TYPES, moderate, values
 
 from mdstorm_backend.format.encodings.json_text import decode_json, decode_lists, json_text
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 
 UTC = timezone.utc
-
-
-@st.composite
-def nested(draw: st.DrawFn) -> tuple[SparkType, pa.Array]:
-    """Nested values, sometimes as a slice of a longer array."""
-    spark_type = draw(NESTED_TYPES)
-    rows = draw(st.lists(values(spark_type), max_size=8))
-    array = pa.array(rows, arrow_type(spark_type))
-    start = draw(st.integers(0, len(array)))
-    return spark_type, array.slice(start, draw(st.integers(0, len(array))))
-
-
-@moderate
-@given(nested())
-def test_nested_values_read_back_exactly(given_: tuple[SparkType, pa.Array]) -> None:
-    _, array = given_
-    found = decode_json(json_text(array), array.type)
-    assert found.type == array.type
-    assert repr(found.to_pylist()) == repr(array.to_pylist())
 
 
 @given(st.lists(st.none() | st.text()), st.lists(st.none() | st.floats()))
