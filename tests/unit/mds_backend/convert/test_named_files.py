@@ -71,14 +71,6 @@ def test_error_names_column_row_and_file_and_leaves_nothing(
     assert not (tmp_path / "mds").exists()
 
 
-def test_file_outside_of_the_allowed_directories_is_not_stored(
-    source: ParquetDataset, tmp_path: Path
-) -> None:
-    only_root = FileColumns({"image": "path"}, NamedFiles(source.location))
-    with pytest.raises(InvalidArgumentError, match="not in an allowed directory"):
-        convert_parquet(source, str(tmp_path / "mds"), files=only_root)
-
-
 def test_columns_are_checked_before_anything_is_written(
     source: ParquetDataset, tmp_path: Path
 ) -> None:
