@@ -1,6 +1,5 @@
 """Whole columns and single values either encode to the same bytes or both raise errors."""
 
-import json
 import math
 import struct
 from decimal import Decimal
@@ -127,22 +126,6 @@ def test_numbers_in_a_text_column_are_encoded_like_single_numbers(
 ) -> None:
     check_same("str_float", pa.array(floats, pa.float64()), floats)
     check_same("str_int", pa.array(integers, pa.int64()), integers)
-
-
-@given(st.lists(st.integers(-(10**10), 10**10).map(lambda n: Decimal(n) / 100), max_size=4))
-def test_decimals_as_text_read_back_as_the_same_number(values: list[Decimal]) -> None:
-    texts = stored(encode("str_decimal", pa.array(values, pa.decimal128(20, 2))), len(values))
-    assert [Decimal(text.decode()) for text in texts] == values
-
-
-@given(st.lists(st.lists(st.integers() | st.none(), max_size=3), max_size=3), st.text(max_size=5))
-def test_json_reads_back_as_the_same_value(rows: list[Any], text: str) -> None:
-    rows = [[None if n is None else n % 1000 for n in row] for row in rows]
-    found = stored(encode("json", pa.array(rows, pa.list_(pa.int32()))), len(rows))
-    assert list(map(json.loads, found)) == rows
-    values = [text.encode("utf-8", "ignore").decode()]
-    found = stored(encode("json", pa.array(values, pa.string())), 1)
-    assert list(map(json.loads, found)) == values
 
 
 @pytest.mark.parametrize(
