@@ -33,11 +33,6 @@ def test_samples_chosen_by_proportion_add_up_to_the_epoch_size(
         assert weight.repeat == weight.choose / size
 
 
-def test_absolute_weights_determine_the_epoch_size() -> None:
-    streams = [StreamShape((10,), repeat=1.55), StreamShape((10,), choose=3), StreamShape((7,))]
-    assert [w.choose for w in weigh(streams, None, 0)] == [15, 3, 7]
-
-
 def test_streams_without_samples_get_no_samples() -> None:
     found = weigh([StreamShape(()), StreamShape((2,))], None, 0)
     assert [(w.repeat, w.choose) for w in found] == [(0, 0), (1, 2)]
@@ -216,21 +211,6 @@ def test_py1e_computed_in_windows_equals_py1e_computed_in_one_piece(
         patch.setattr(shuffles, "WINDOW", data.draw(st.integers(1, 50)))
         patch.setattr(shuffles, "SORTED_AT_ONCE", data.draw(st.integers(1, 50)))
         assert shuffle("py1e", sizes, nodes, seed, 0, block).tolist() == expected
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("algo", [name for name in SHUFFLE_ALGORITHMS if name != "naive"])
-@patient
-@given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 9), seeds, st.data())
-def test_permutation_for_some_nodes_is_part_of_the_whole_permutation(
-    algo: str, sizes: list[int], nodes: int, seed: int, data: st.DataObject
-) -> None:
-    wanted = sorted(data.draw(st.sets(st.integers(0, nodes - 1), min_size=1)))
-    whole = shuffle(algo, sizes, nodes, seed, 1, 30)
-    bounds = [len(whole) * node // nodes for node in range(nodes + 1)]
-    expected = [whole[bounds[node] : bounds[node + 1]] for node in wanted]
-    found = shuffles.permutation(algo, np.array(sizes, int), nodes, seed, 1, 30, wanted)
-    assert found.tolist() == np.concatenate(expected).tolist()
 
 
 @pytest.mark.parametrize("algo", SHUFFLE_ALGORITHMS)

@@ -275,11 +275,11 @@ class Worlds:
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(300), pytest.param(range(3_000), marks=pytest.mark.long)], ids=len
+    "seeds", [range(100), pytest.param(range(3_000), marks=pytest.mark.long)], ids=len
 )
 @pytest.mark.parametrize("name", [name for name in order_names() if name != "elastic"])
 def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(name: str, seeds: range) -> None:
-    first = int(time.time()) if len(seeds) > 300 else 0  # long runs draw new chains every time
+    first = int(time.time()) if len(seeds) > 100 else 0  # long runs draw new chains every time
     for seed in range(first, first + len(seeds)):
         print("seed", seed)  # printed if the test fails
         worlds = Worlds(name, seed)
@@ -329,19 +329,6 @@ def test_ranks_read_few_runs_of_rows_after_a_world_change() -> None:
         runs = list(epoch.remaining(rank, change.consumed))
         assert len(runs) <= 3
         assert sum(len(places) for _, places in runs) in (7500, 7501)
-
-
-@pytest.mark.long
-def test_thousands_of_ranks_keep_equal_shares_after_many_changes() -> None:
-    lanes = [Lanes(0, 4096)]
-    for change in range(100):
-        lanes.append(Lanes(lanes[-1].consumed + 7 * 4096 + change, 4096 - change % 7))
-    ranks = lanes[-1].size
-    epoch = EpochLanes(10_000_700, 0, None, tuple(lanes))
-    rests = [list(epoch.remaining(rank, lanes[-1].consumed)) for rank in range(0, ranks, 1363)]
-    least = (10_000_700 - lanes[-1].consumed) // ranks
-    shares = {sum(len(places) for _, places in rest) for rest in rests}
-    assert shares <= {least, least + 1}
 
 
 def test_rows_in_a_padded_last_step_fill_one_rank_after_another() -> None:
