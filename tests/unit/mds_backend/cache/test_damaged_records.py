@@ -85,6 +85,7 @@ def uses(note: bytes, folder: Path) -> None:
         (("files", ""), VALID["source"]),
         (("files", "a\0b"), VALID["source"]),
         (("files", "\ud800"), VALID["source"]),
+        (("version",), 2),
         ((), []),
         ((), "text"),
         ((), None),

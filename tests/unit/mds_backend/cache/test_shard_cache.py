@@ -21,26 +21,13 @@ from tests.unit.mds_backend.cache.shards import (
 )
 
 from mdstorm_backend.cache import download
-from mdstorm_backend.cache.directory import FileIdentity, Record
+from mdstorm_backend.cache.directory import FileIdentity
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,
     DatasetNotFoundError,
     StorageError,
 )
-
-
-@COMPRESSIONS
-def test_shards_are_downloaded_once_and_equal_their_source(
-    compression: str | None, source: Path, local: Path, storage: Storage
-) -> None:
-    infos = make_shards(source, compression=compression)
-    for _ in range(2):
-        files = cache(source, directory=local)
-        assert [bytes(files.open(info)) for info in infos] == contents(infos)
-    assert set(storage.downloads.values()) == {1}
-    assert files_in(local) == [info.raw_data.basename for info in infos]
-    assert shards.parts_in(local) == []
 
 
 def overwrite(path: Path, content: bytes) -> None:
@@ -278,14 +265,6 @@ def test_damaged_foreign_file_raises_error_and_is_not_removed(
     with pytest.raises(CorruptDatasetError, match=f"{local}.* has the sha1"):
         cache(source, directory=local, validate_hash="sha1").open(info)
     assert files_in(local) == [info.raw_data.basename]
-
-
-def test_unreadable_record_of_a_cached_file_counts_as_an_empty_record() -> None:
-    record = Record("abc", reserved=9)
-    assert Record.from_bytes(record.to_bytes()) == record
-    other = record.to_bytes().replace(b'"version": 1', b'"version": 2')
-    for note in (other, b"[" * 100_000, b'{"version": 1, "reserved": 1e400}'):
-        assert Record.from_bytes(note) == Record()
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ".mdstorm/x", "", "a\\..\\..\\x"])
