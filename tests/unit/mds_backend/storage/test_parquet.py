@@ -5,6 +5,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -70,6 +71,21 @@ def test_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
         assert opened in (2, 6)  # two footers, and nothing at the second opening
     assert s3.count("GET", ".parquet") == 6
     assert (tmp_path / "named/k=1/a.parquet").exists()
+
+
+@pytest.mark.long
+def test_fsspec_and_arrow_filesystem_objects_are_accepted(s3: S3Server) -> None:
+    put(Location.of(f"s3://{BUCKET}/parquet-given", {"endpoint_url": s3.url}))
+    ours = fsspec.filesystem("s3", endpoint_url=s3.url)
+    arrow = pa.fs.S3FileSystem(
+        endpoint_override=s3.url.removeprefix("http://"),
+        scheme="http",
+        access_key="testing",
+        secret_key="testing-secret",
+    )
+    for given in (ours, arrow):
+        for url in (f"s3://{BUCKET}/parquet-given", f"{BUCKET}/parquet-given"):
+            assert open_parquet(url, filesystem=given).to_table(["n", "s"]).equals(TABLE)
 
 
 def test_failing_store_raises_error_naming_the_file(s3: S3Server) -> None:
