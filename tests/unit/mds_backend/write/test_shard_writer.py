@@ -17,7 +17,12 @@ from mdstorm_backend.format import shard_info
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import batch_shards
-from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport
+from mdstorm_backend.write.full_shard import (
+    FullShard,
+    ShardFormat,
+    ShardReport,
+    checked_shard_size,
+)
 from mdstorm_backend.write.sample_shards import SampleShards
 
 #: Types whose stored form is the Python value itself.
@@ -164,6 +169,13 @@ def test_shard_header_has_the_documented_fields() -> None:
         b'"hashes": ["md5"], "size_limit": null, "version": 2}'
     )
     assert json.loads(format_.header((), (), {"x": 1}))["mdstorm"] == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"), [(None, 1 << 26), (0, 1 << 26), ("5000", 5000), (1 << 40, (1 << 32) - 1)]
+)
+def test_shard_size_has_a_default_and_a_maximum(given: Any, limit: int) -> None:
+    assert checked_shard_size(given) == limit
 
 
 def test_shard_of_4_gib_raises_error() -> None:
