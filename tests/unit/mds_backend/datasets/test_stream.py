@@ -192,18 +192,6 @@ def numbers(dataset: Any) -> list[int]:
     return [int(sample["number"]) for sample in dataset]
 
 
-@pytest.mark.parametrize("local", [None, "local"])
-def test_stream_subclass_can_override_its_shards(
-    tmp_path: Path, remote: str, notes: Path, local: str | None
-) -> None:
-    place = None if local is None else str(tmp_path / local)
-    stream = EveryOther(remote=remote, local=place, split="train")
-    dataset = StreamingDataset(streams=[stream], batch_size=4)
-    assert numbers(dataset) == [*range(10), *range(20, 30)]
-    assert (dataset.num_shards, dataset.size, dataset[10]["number"]) == (2, 20, 20)
-    assert notes.read_text() == "get_shards 0 of 1 False\n"
-
-
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
 def test_stream_subclass_can_prepare_missing_shards(
     tmp_path: Path, remote: str, notes: Path, num_workers: int

@@ -99,11 +99,6 @@ def test_clean_stale_shared_memory_logs_once_and_does_nothing(
     assert "uses no shared memory" in caplog.text
 
 
-def test_replication_that_does_not_divide_the_ranks_raises_error() -> None:
-    with pytest.raises(ValueError, match="replication"):
-        World(num_nodes=2, ranks_per_node=4, workers_per_rank=2, worker=11).replicate(3)
-
-
 def test_world_is_detected_from_the_launchers_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     variables = {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_WORLD_SIZE": 4, "LOCAL_RANK": 1}
     for name, value in variables.items():
