@@ -2,7 +2,6 @@
 
 import datetime
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -29,7 +28,6 @@ from mdstorm.errors import (
     UnsupportedTypeError,
 )
 from mdstorm.pytorch import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
-from mdstorm_backend.errors import ConcurrentIterationError
 
 
 class TestBatches:
@@ -43,19 +41,11 @@ class TestBatches:
         with pytest.raises(InvalidArgumentError, match="never ends with num_epochs=None"):
             next(iter(loader))
 
-    def test_tensors_are_writable_and_independent(self, ten: str) -> None:
-        first, second = islice(DataLoader(batch_reader(ten), 4), 2)
-        first["number"] += 100
-        assert second["number"].tolist() == [4, 5, 6, 7]
-
 
 class TestShuffling:
     @with_either
-    @pytest.mark.parametrize("capacity", [1, 7, 5000])
-    def test_shuffled_loader_yields_each_row_once(
-        self, thousand: str, reader: Any, capacity: int
-    ) -> None:
-        loader = DataLoader(reader(thousand), 64, shuffling_queue_capacity=capacity)
+    def test_shuffled_loader_yields_each_row_once(self, thousand: str, reader: Any) -> None:
+        loader = DataLoader(reader(thousand), 64, shuffling_queue_capacity=7)
         first = rows(loader)
         assert sorted(first) == list(range(1000))
         assert first != list(range(1000))
@@ -64,54 +54,17 @@ class TestShuffling:
 class TestThreads:
     """The threads in which a loader reads ahead."""
 
-    @pytest.mark.parametrize("keeps", [True, False])
-    def test_threads_end_when_the_context_exits(self, thousand: str, keeps: bool) -> None:
+    def test_threads_end_when_the_context_exits(self, thousand: str) -> None:
         before = set(threading.enumerate())
         with DataLoader(batch_reader(thousand, num_epochs=None), 10) as loader:
             batches = iter(loader)
             next(batches)
             assert set(threading.enumerate()) - before
-            if not keeps:
-                del batches
-        assert not set(threading.enumerate()) - before
-
-    def test_iterator_in_use_by_another_thread_raises_error(self, thousand: str) -> None:
-        is_in, may_continue = threading.Event(), threading.Event()
-
-        def hold(rows: list[Any]) -> int:
-            is_in.set()
-            assert may_continue.wait(60)
-            return len(rows)
-
-        batches = iter(DataLoader(batch_reader(thousand), 100, hold))
-        with ThreadPoolExecutor(1) as thread:
-            found = thread.submit(list, batches)
-            try:
-                assert is_in.wait(60)
-                with pytest.raises(ConcurrentIterationError, match="another thread is using"):
-                    next(batches)
-            finally:
-                may_continue.set()
-            assert sum(found.result()) == 1000
-
-    def test_threads_end_after_an_error(self, thousand: str) -> None:
-        def fail(_: Any) -> None:
-            raise KeyError("mine")
-
-        before = set(threading.enumerate())
-        with pytest.raises(KeyError, match="mine"):
-            list(DataLoader(batch_reader(thousand, num_epochs=None), 10, fail))
         assert not set(threading.enumerate()) - before
 
 
 class TestPasses:
     """A second ``for`` loop is a complete pass, even if the first one ended early."""
-
-    def test_concurrent_iterators_yield_equal_batches(self, ten: str) -> None:
-        loader = DataLoader(batch_reader(ten), 4)
-        pairs = list(zip(loader, loader, strict=True))
-        assert [one["number"].tolist() for one, _ in pairs] == numbers(two for _, two in pairs)
-        assert len(pairs) == 3
 
     def test_new_loaders_over_the_same_reader_continue_its_passes(self, thousand: str) -> None:
         def shuffled() -> Any:
@@ -153,14 +106,6 @@ class TestPasses:
         assert list(batches) == []
         with pytest.raises(RuntimeError, match="Trying to read a sample after a reader created by"):
             list(loader)
-
-    def test_next_batch_after_reader_stop_raises_error(self, ten: str) -> None:
-        loader = DataLoader(batch_reader(ten), 4)
-        batches = iter(loader)
-        next(batches)
-        loader.reader.stop()
-        with pytest.raises(RuntimeError, match="Trying to read a sample after"):
-            next(batches)
 
 
 class TestStates:
@@ -311,24 +256,15 @@ class TestInMemory:
         loader = make(1)
         assert [*numbers(loader), *numbers(loader)] == numbers(make(2))
 
-    @pytest.mark.parametrize("capacity", [1, 4, 7])
-    def test_rows_beyond_the_capacity_are_omitted_with_a_warning(
-        self, ten: str, capacity: int
-    ) -> None:
-        with pytest.warns(UserWarning, match=f"keeps the first {capacity} rows"):
+    def test_in_memory_loader_keeps_rows_up_to_its_capacity(self, ten: str) -> None:
+        for capacity in (10, 10**9):  # a warning would be an error
             loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=capacity)
-        assert numbers(loader) == [list(range(capacity))]
-
-    @pytest.mark.parametrize("capacity", [10, 11, 10**9])
-    def test_capacity_that_fits_all_rows_does_not_warn(self, ten: str, capacity: int) -> None:
-        loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=capacity)
-        assert numbers(loader) == [list(range(10))]
-
-    def test_in_memory_loader_over_infinite_reader_keeps_rows_up_to_capacity(
-        self, ten: str
-    ) -> None:
-        reader = batch_reader(ten, num_epochs=None)
-        loader = InMemBatchedDataLoader(reader, 100, rows_capacity=25)
+            assert numbers(loader) == [list(range(10))]
+        with pytest.warns(UserWarning, match="keeps the first 7 rows"):
+            loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=7)
+        assert numbers(loader) == [list(range(7))]
+        endless = batch_reader(ten, num_epochs=None)
+        loader = InMemBatchedDataLoader(endless, 100, rows_capacity=25)
         assert numbers(loader) == [[*range(10), *range(10), *range(5)]]
 
     def test_in_memory_batches_are_copies(self, ten: str) -> None:
