@@ -201,18 +201,6 @@ class TestStates:
         readers[1].set_epoch(1)
         assert sorted(taken(second)) == list(range(1000))
 
-    @pytest.mark.parametrize("done", [1, 2])
-    def test_batches_resume_on_each_rank(self, ten: str, done: int) -> None:
-        def make(rank: int) -> Any:
-            reader = batch_reader(ten, seed=3, cur_shard=rank, shard_count=2, num_epochs=2)
-            return make_petastorm_dataset(reader)
-
-        for rank in range(2):
-            first, second, whole = make(rank), make(rank), taken(make(rank))
-            assert taken(islice(first, done)) == whole[:done]
-            second.load_state_dict(first.state_dict())
-            assert taken(second) == whole[done:]
-
     def test_batches_are_left_out_after_a_state(self, thousand: str) -> None:
         def make() -> Any:
             return make_petastorm_dataset(batch_reader(thousand, seed=3))
@@ -228,15 +216,6 @@ class TestStates:
         dataset = make_petastorm_dataset(row_reader(ten, seed=3))
         with pytest.raises(InvalidArgumentError, match=r"a dataset of rows.*dataset.skip\(n\)"):
             dataset.load_state_dict(dataset.state_dict(), skip_batches=1)
-
-    def test_state_with_arrays_of_different_lengths_resumes_with_next_row(
-        self, tmp_path: Path
-    ) -> None:
-        url = write_parquet(tmp_path / "ragged", {"number": [[0], [1, 1], [2], [3, 3]]}, 2)
-        first, second = (make_petastorm_dataset(row_reader(url)) for _ in range(2))
-        assert taken(islice(first, 3)) == [[0], [1, 1], [2]]
-        second.load_state_dict(first.state_dict())
-        assert taken(second) == [[3, 3]]
 
     def test_state_from_later_iteration_resumes_in_its_epoch(self, thousand: str) -> None:
         def make() -> Any:
