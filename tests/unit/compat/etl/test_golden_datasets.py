@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +24,6 @@ from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url
 from mdstorm.spark_utils import dataset_as_rdd
 from mdstorm.unischema import Unischema
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import open_parquet
 
 
@@ -104,21 +101,6 @@ def test_samples_equal_petastorms_rows(codecs: Any) -> None:
     assert list(codecs[3]) == list(opened("codecs")[1].fields)
 
 
-def test_shuffled_batches_contain_every_row(codecs: Any) -> None:
-    order = ExactOrder(shuffle_shards=True, shuffle_rows=True, seed=3)
-    batches = list(codecs.batches(5, columns=["id", "vec", "mat", "zipped"], order=order))
-    ids = np.concatenate([batch["id"] for batch in batches])
-    assert sorted(ids.tolist()) == list(range(12))
-    assert ids.tolist() != list(range(12))
-    expected = expected_rows("codecs")
-    for batch in batches:
-        assert batch["vec"].dtype == np.float32
-        for i, vec, mat, zipped in zip(*batch.values(), strict=True):
-            assert_same(vec, expected[i]["vec"])
-            assert_same(mat, expected[i]["mat"])
-            assert_same(zipped, expected[i]["zipped"])
-
-
 def test_modifying_read_values_does_not_affect_the_source() -> None:
     source, _ = opened("codecs")
     shard = source.shard(0)
@@ -168,21 +150,3 @@ def test_petastorm_dataset_is_read_as_an_rdd(classic_spark: Any) -> None:
 def test_rdd_on_session_without_rdds_raises_error(spark: Any) -> None:
     with pytest.raises(UnsupportedArgumentError, match="needs a classic Spark session"):
         dataset_as_rdd(golden_url("codecs"), spark)
-
-
-class Partitions:
-    """Stands in for a SparkContext, and runs one partition per number, in reverse order."""
-
-    def parallelize(self, numbers: Iterable[int], slices: int) -> Partitions:
-        self.numbers = list(numbers)
-        assert len(self.numbers) == slices
-        return self
-
-    def mapPartitions(self, function: Callable[[Iterator[int]], Iterator[Any]]) -> list[Any]:  # noqa: N802
-        return [row for number in reversed(self.numbers) for row in function(iter([number]))]
-
-
-def test_executors_read_whole_row_groups() -> None:
-    session = SimpleNamespace(sparkContext=Partitions())
-    rows = cast("list[Any]", dataset_as_rdd(golden_url("codecs"), cast("Any", session)))
-    assert_rows(sorted(rows, key=lambda row: row.id), expected_rows("codecs"))

@@ -15,7 +15,6 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 from tests.conftest import IS_REFUSING
-from tests.kit.servers.s3 import BUCKET, S3Server
 from tests.unit.compat.etl.golden_rows import SCHEMA, JsonCodec, assert_rows, encoded, row, write
 
 from mdstorm import errors
@@ -430,28 +429,3 @@ def test_file_written_with_a_different_codec_raises_error(tmp_path: Path) -> Non
         schema = Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])
         with context, materialize_dataset(None, tmp_path.as_uri(), schema):
             pq.write_table(pa.table({"a": [b""]}), tmp_path / f"{type(codec).__name__}.parquet")
-
-
-@pytest.mark.long
-def test_metadata_is_uploaded_once_after_the_files(tmp_path: Path) -> None:
-    pytest.importorskip("s3fs")
-    server = S3Server()
-    try:
-        options = {**server.options(), "key": "a", "secret": "b"}
-        system = fsspec.filesystem("s3", **options)
-        for name in ("a.parquet", "b.parquet"):
-            pq.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
-            for url in (f"s3://{BUCKET}/data", f"{BUCKET}/data"):
-                server.reset()
-                with materialize_dataset(None, url, IDS, filesystem_factory=lambda: system):
-                    system.put_file(str(tmp_path / name), f"{BUCKET}/data/{name}")
-                uploads = [path for method, path in server.requests if method in ("PUT", "POST")]
-                assert [path.rpartition("/")[2] for path in uploads] == [name, "_common_metadata"]
-        with system.open(f"{BUCKET}/data/_common_metadata") as file:
-            listed = json.loads(pq.read_metadata(file).metadata[ROW_GROUPS_PER_FILE_KEY])
-        assert listed == {"a.parquet": 1, "b.parquet": 1}
-        url = f"s3://{BUCKET}/data"
-        with make_reader(url, shuffle_row_groups=False, storage_options=options) as reader:
-            assert [int(row.id) for row in reader] == [1, 2, 1, 2]
-    finally:
-        server.close()
