@@ -1,7 +1,5 @@
 """Tables read through S3 access points."""
 
-import json
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.kit.servers.catalog import Catalog
-from tests.kit.servers.rest_catalog import TOKEN, RestCatalogServer
 from tests.kit.servers.s3 import ACCOUNT, BUCKET
 from tests.unit.compat.tables.orders import NAME, NEWEST, by_torch, numbers
 
@@ -142,38 +139,6 @@ def test_metadata_access_point_is_not_used_for_other_buckets() -> None:
     assert root_of("s3://old/d", f"s3://{POINT}/t/metadata") == f"s3://{POINT}/t"
     outpost = "arn:aws:s3-outposts:us-east-1:1:outpost/o/accesspoint/p"
     assert root_of("s3://data/d", f"s3://{outpost}/t") == f"s3://{outpost}/d"
-
-
-@pytest.mark.long
-def test_rest_catalog_table_is_read_through_its_access_point(
-    iceberg: str,
-    hosts: list[str],
-    orders: Catalog,
-    tmp_path: Path,
-) -> None:
-    from pyiceberg.catalog import load_catalog
-
-    with closing(RestCatalogServer(orders.guard)) as server:
-        text = (tmp_path / "n/t/metadata" / iceberg.rpartition("/")[2]).read_text()
-        server.tables["n.t"] = (iceberg, json.loads(text))
-        server.config = {f"s3.access-points.{BUCKET}": POINT, "s3.access-points.other": "x"}
-        table = load_catalog("rest", type="rest", uri=server.url, token=TOKEN).load_table("n.t")
-    assert numbers(make_batch_reader(table, num_epochs=1)) == NEWEST
-    assert by_torch(make_spark_converter(table)) == NEWEST
-    assert {*hosts} == {HOST}
-    assert not orders.guard.outside
-
-
-@pytest.mark.long
-def test_path_with_an_access_point_is_read(
-    hosts: list[str],
-    orders: Catalog,
-) -> None:
-    keys = orders.guard.hand_out(f"tables/{NAME}/", 3600).keys()
-    url = f"s3://{POINT}/tables/{NAME}"
-    assert numbers(make_batch_reader(url, num_epochs=1, storage_options=keys)) == NEWEST
-    assert by_torch(make_spark_converter(url, storage_options=keys)) == NEWEST
-    assert {*hosts} == {HOST}
 
 
 def test_mds_is_written_and_read_through_an_access_point(

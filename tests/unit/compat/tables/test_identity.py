@@ -5,13 +5,11 @@ from typing import Any
 
 import pytest
 from tests.kit.servers.catalog import Catalog
-from tests.unit.compat.tables.orders import NAME, NEWEST, Opening, share_by_torch
+from tests.unit.compat.tables.orders import NAME, NEWEST
 
 from mdstorm.errors import CredentialsError
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import StreamingDataLoader
-
-torch_data = pytest.importorskip("torch.utils.data")
 
 
 def forget(_: int) -> None:
@@ -50,19 +48,3 @@ def test_refused_credentials_for_worker_without_identity_raise_error_with_cause(
         )
         with pytest.raises(CredentialsError, match=r"does not issue credentials .*\(no more"):
             list(loader)
-
-
-@pytest.mark.long
-def test_error_in_worker_without_an_identity_lists_required_variables(
-    orders: Catalog,
-) -> None:
-    loader = torch_data.DataLoader(
-        Opening(share_by_torch, NAME),
-        batch_size=None,
-        num_workers=2,
-        multiprocessing_context="spawn",
-        worker_init_fn=forget,
-    )
-    with pytest.raises(CredentialsError, match=r"Set DATABRICKS_HOST and .*such as workers, need"):
-        list(loader)
-    assert not orders.unity.asked

@@ -40,7 +40,6 @@ from mdstorm.spark import make_spark_converter
 from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.catalogs import workspace
 from mdstorm_backend.catalogs.workspace import Workspace
-from mdstorm_backend.maintenance import head, inspect, verify
 from mdstorm_backend.parquet import open_parquet
 
 
@@ -537,14 +536,9 @@ def test_table_name_with_filesystem_or_other_names_raises_error(orders: Catalog)
 SHORT = "sales.orders"
 ENTRIES_OF_SHORT_NAMES: dict[str, Callable[[str], Any]] = {
     "make_reader": make_reader,
-    "make_batch_reader": make_batch_reader,
-    "a list": lambda name: make_batch_reader([name]),
     "make_spark_converter": make_spark_converter,
     "convert": lambda name: convert(name, "mds"),
     "open_dataset": open_dataset,
-    "inspect": inspect,
-    "head": head,
-    "verify": lambda name: verify(name, on_progress=False),
     "remote": lambda name: StreamingDataset(remote=name, local="here", batch_size=1),
     "local": lambda name: StreamingDataset(local=name, batch_size=1),
 }
@@ -555,7 +549,7 @@ def test_missing_two_part_name_raises_error_that_shows_three_parts(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    error = InvalidArgumentError if "reader" in entry or entry == "a list" else DatasetNotFoundError
+    error = InvalidArgumentError if entry == "make_reader" else DatasetNotFoundError
     read = ENTRIES_OF_SHORT_NAMES[entry]
     with pytest.raises(
         error, match=r"sales\.orders.* name has three parts: catalog\.sales\.orders"
@@ -566,25 +560,6 @@ def test_missing_two_part_name_raises_error_that_shows_three_parts(
         with pytest.raises((InvalidArgumentError, DatasetNotFoundError)) as caught:
             read(path)
         assert "three parts" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("convert", SHORT, "mds"),
-        ("verify", SHORT),
-        ("verify", "--against", SHORT, "mds"),
-        ("inspect", SHORT),
-        ("head", SHORT),
-    ],
-    ids=" ".join,
-)
-def test_command_with_missing_two_part_name_prints_three_part_hint(
-    arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = run(*arguments)
-    assert (result.exit_code, "name has three parts" in result.output) == (3, True)
 
 
 def test_two_part_name_on_databricks_raises_error_that_shows_three_parts(
