@@ -141,6 +141,12 @@ MISTAKES: list[Row] = [
     (lambda p, m: ngrams(p, "id", "s"), ValueError, "pass a field of numbers or times"),
     (lambda p, m: ngrams(p, "id", "id", shuffle_rows=True), RuntimeError, "leave out shuffle_rows"),
     (lambda p, m: ngrams(p, "id", "id", order="elastic"), RuntimeError, "shuffle_rows and order"),
+    (lambda p, m: ngrams(p, "id", "id", cur_shard="auto"), RuntimeError, "cannot be combined with"),
+    (
+        lambda p, m: ngrams(p, "id", "id", files={"f": "s"}),
+        RuntimeError,
+        "files= cannot be combined",
+    ),
     (lambda p, m: rows(p, order="elastic", **IN_CACHE), RuntimeError, "with order='elastic'"),
     (lambda p, m: reader(p, schema_fields=NGram({0: []}, 1, "id")), RuntimeError, "use make"),
     # loaders over readers

@@ -16,17 +16,13 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kit.delta_tables import WITH_VECTORS, add, commit, field, kill, live_files, metadata
-from tests.kit.simulated_ranks import SimulatedRanks
-from torch.distributed import HashStore
 
 from mdstorm import convert
 from mdstorm.cli import main
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import (
     InvalidArgumentError,
-    UnsupportedArgumentError,
     UnsupportedTableError,
-    UnsupportedURLError,
 )
 from mdstorm.etl.dataset_metadata import (
     PetastormMetadataGenerationError,
@@ -36,7 +32,6 @@ from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda, in_set
-from mdstorm.pytorch import DataLoader
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm_backend.datasets import open_dataset
@@ -268,18 +263,6 @@ def test_version_and_timestamp_select_table_version(tmp_path: Path) -> None:
         make_batch_reader(dataset.file_urls, version=1)
 
 
-def test_unsupported_arguments_with_delta_table_raise_error(table: Path) -> None:
-    import fsspec
-
-    other = fsspec.filesystem("dir", path=str(table.parent), target_protocol="file")
-    with pytest.raises(UnsupportedTableError, match="cannot be read through filesystem="):
-        make_batch_reader(f"file://{table.name}", filesystem=other)
-    with pytest.raises(UnsupportedURLError, match="which has three parts"):
-        convert("uc://sales.orders", "/nowhere")
-    with pytest.raises((UnsupportedTableError, UnsupportedArgumentError), match="without spark"):
-        convert(str(table), "/nowhere", spark=object())  # type: ignore[arg-type]
-
-
 def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None:
     """CONVERT TO DELTA keeps Petastorm's metadata, which cannot be added to a Delta table later."""
     path = tmp_path / "t"
@@ -309,23 +292,3 @@ def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None
         pass
     with pytest.raises(UnsupportedTableError, match="metadata and indexes describe files"):
         build_rowgroup_index(url(path), None, [SingleFieldIndexer("by_id", "id")])
-
-
-@pytest.mark.parametrize("versions", [(0, 0), (0, 1)])
-def test_warning_if_ranks_read_different_table_versions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, versions: tuple[int, int]
-) -> None:
-    folder = tmp_path / "table"
-    for first, stop in ((0, 100), (100, 150)):  # a writer appends between two ranks' calls
-        write_deltalake(folder, table_of([(n, None) for n in range(first, stop)]), mode="append")
-    ranks = SimulatedRanks(monkeypatch, HashStore())
-
-    def read_share(rank: int) -> None:
-        options = {"version": versions[rank], "cur_shard": rank, "shard_count": 2}
-        with make_batch_reader(url(folder), **options) as reader:
-            batches = DataLoader(reader, batch_size=10)
-            assert sum(len(batch["id"]) for batch in batches) > 0
-
-    found = ranks.warnings_of(read_share)
-    assert len(found) == (versions == (0, 1))
-    assert all("with dataset fingerprint" in message for message in found)

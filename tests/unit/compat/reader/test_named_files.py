@@ -19,11 +19,9 @@ from mdstorm import TransformSpec, make_batch_reader, make_reader
 from mdstorm.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
-    UnsupportedArgumentError,
 )
-from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
-from mdstorm.pytorch import BatchedDataLoader, DataLoader
+from mdstorm.pytorch import DataLoader
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.tf_utils import make_petastorm_dataset
 from mdstorm_backend import open_dataset
@@ -105,18 +103,6 @@ def by_data_loader(url: str, **options: Any) -> Rows:
             yield from zip(batch["id"].tolist(), batch["image"], strict=True)
 
 
-def by_torch_loader(url: str, **options: Any) -> Rows:
-    with converter_of(url).make_torch_dataloader(batch_size=7, **options) as loader:
-        for batch in loader:
-            yield from zip(batch["id"].tolist(), batch["image"], strict=True)
-
-
-def by_tf_dataset(url: str, **options: Any) -> Rows:
-    with converter_of(url).make_tf_dataset(batch_size=7, **options) as dataset:
-        for batch in dataset:
-            yield from zip(batch.id.numpy().tolist(), batch.image.numpy().tolist(), strict=True)
-
-
 def by_petastorm_dataset(url: str, **options: Any) -> Rows:
     with make_batch_reader(url, **options) as reader:
         for batch in make_petastorm_dataset(reader):
@@ -125,13 +111,10 @@ def by_petastorm_dataset(url: str, **options: Any) -> Rows:
 
 FILLED: dict[str, Any] = {"fill_nulls": {"image": b"none"}}
 CHOICES: dict[str, dict[str, Any]] = {
-    "all": {},
     "shuffled": {"shuffle_rows": True, "seed": 4},
     "window": {"shuffle_row_groups": True, "seed": 2, "shuffle_row_drop_partitions": 2},
     "elastic": {"order": "elastic", "seed": 3},
-    "path left out": {"schema_fields": ["id", "image"]},
     "image not listed": {"schema_fields": ["id"]},
-    "filled": FILLED,
     "filled and filtered": {**FILLED, "filters": [("id", ">", 40)]},
     "filters": {"filters": [("id", ">", 40)]},
     "filter on paths": {"filters": [("path", "!=", None)]},
@@ -145,7 +128,6 @@ CHOICES: dict[str, dict[str, Any]] = {
         "workers_count": 1,
         "filters": [("id", "<", 50)],
     },
-    "numbers": {"row_numbers": "row"},
     "a thread": {"workers_count": 1, "results_queue_size": 1},
     "none ahead": {"reader_pool_type": "dummy"},
 }
@@ -179,7 +161,7 @@ def test_batches_have_the_content_of_each_file(url: str, name: str) -> None:
 
 
 #: Ways to read without nulls, in which the paths are left out.
-ADAPTERS = [by_row_reader, by_data_loader, by_torch_loader, by_tf_dataset, by_petastorm_dataset]
+ADAPTERS = [by_row_reader, by_data_loader, by_petastorm_dataset]
 
 
 @pytest.mark.matrix
@@ -288,25 +270,6 @@ def test_missing_and_damaged_images_are_left_out_and_counted(
         list(reader)
 
 
-def test_missing_file_raises_error_with_column_sample_and_url(tmp_path: Path) -> None:
-    url = write(tmp_path, NAMED, IMAGES)
-    message = r"column 'image' of sample 6 of .*, named by column 'path': .*/_files/6.png does not"
-    with (
-        make_batch_reader(url, num_epochs=1, **FILES) as reader,
-        pytest.raises(FileNotFoundError, match=message),
-    ):
-        list(reader)
-
-
-def test_error_if_none_of_the_first_files_exists(tmp_path: Path) -> None:
-    url = write(tmp_path, {"path": [f"_files/{n}" for n in range(60)]}, {})
-    with (
-        make_batch_reader(url, num_epochs=1, on_corrupt="skip", **FILES) as reader,
-        pytest.raises(InvalidArgumentError, match=r"none of the first \d+ files that are named in"),
-    ):
-        list(reader)
-
-
 @pytest.mark.parametrize(("rows", "is_error"), [(7, False), (8, True)])
 def test_error_at_the_end_of_a_pass_if_no_file_of_several_exists(
     tmp_path: Path, rows: int, is_error: bool
@@ -318,15 +281,6 @@ def test_error_at_the_end_of_a_pass_if_no_file_of_several_exists(
         expected if is_error else nullcontext(),
     ):
         assert not any(len(item.path) for item in reader)
-
-
-def test_outside_path_is_an_error_also_with_skip(tmp_path: Path) -> None:
-    url = write(tmp_path, {"path": ["_files/a", "/etc/hostname"]}, {"a": b""})
-    with (
-        make_batch_reader(url, num_epochs=1, on_corrupt="skip", **FILES) as reader,
-        pytest.raises(InvalidArgumentError, match=r"of sample 1 of .*/etc/hostname"),
-    ):
-        list(reader)
 
 
 def test_files_below_a_prefix_and_their_limit(tmp_path: Path) -> None:
@@ -343,20 +297,6 @@ def test_files_below_a_prefix_and_their_limit(tmp_path: Path) -> None:
         next(reader)
 
 
-def test_state_taken_without_files_resumes_with_them(url: str) -> None:
-    options = {"shuffle_rows": True, "seed": 4, "num_epochs": 1}
-    with make_batch_reader(url, **options) as reader:
-        next(reader)
-        state = reader.state_dict()
-        rest = [batch.id.tolist() for batch in reader]
-    with make_batch_reader(url, **FILES, **options) as reader:
-        reader.load_state_dict(state)
-        batches = [*reader]
-    assert [batch.id.tolist() for batch in batches] == rest
-    for batch in batches:
-        assert batch.image.tolist() == [content_of(path_of(n)) for n in batch.id.tolist()]
-
-
 def test_model_columns_without_contents_raise_error(urls: dict[str, str]) -> None:
     options = {"features": ["id"], "labels": "half", **FILES}
     with (
@@ -364,14 +304,6 @@ def test_model_columns_without_contents_raise_error(urls: dict[str, str]) -> Non
         pytest.raises(InvalidArgumentError, match="files='image' adds a column that"),
     ):
         next(iter(loader))
-
-
-def test_model_columns_have_contents(urls: dict[str, str]) -> None:
-    options = {"features": "image", "labels": "id", "batch_size": 6, **FILES, **FILLED}
-    with converter_of(urls["mds"]).make_torch_dataloader(num_epochs=1, **options) as loader:
-        for images, numbers in loader:
-            found = [content_of(path_of(number)) or b"none" for number in numbers.tolist()]
-            assert images == found
 
 
 @pytest.mark.parametrize(
@@ -401,22 +333,6 @@ def test_predicate_on_contents_raises_error(url: str) -> None:
     chosen = in_lambda(["image"], lambda image: bool(image))
     with pytest.raises(InvalidArgumentError, match="image"):
         make_batch_reader(url, predicate=chosen, **FILES)
-
-
-def test_n_grams_raise_error(url: str) -> None:
-    ngram = NGram({0: ["id"], 1: ["id"]}, delta_threshold=10, timestamp_field="id")
-    with pytest.raises(UnsupportedArgumentError, match="files= cannot be combined"):
-        make_reader(url, schema_fields=ngram, **FILES)
-
-
-def test_batched_loader_stacks_decoded_images(tmp_path: Path) -> None:
-    images = {f"{n}.png": png(n) for n in range(10)}
-    url = write(tmp_path, NAMED, images)
-    options = {"decode": "image", "schema_fields": ["id"], "num_epochs": 1, **FILES}
-    with make_batch_reader(url, **options) as reader:
-        batches = [*BatchedDataLoader(reader, batch_size=4)]
-    assert [batch["image"].shape for batch in batches] == [(4, 3, 4, 3), (4, 3, 4, 3), (2, 3, 4, 3)]
-    assert all((batch["image"][:, 0, 0, 0] == batch["id"]).all() for batch in batches)
 
 
 @pytest.fixture
@@ -470,13 +386,3 @@ def test_trace_of_a_state_alone_has_the_batches_of_a_reader_with_files(tmp_path:
         rest = [item.id.tolist() for item in reader]
     assert [len(rows) for rows in rest] == [64, 22, 50]
     assert [trace.rows(batch).tolist() for batch in range(len(rest))] == rest
-
-
-def test_images_are_decoded_once_if_a_transform_removes_another_one(tmp_path: Path) -> None:
-    url = write(tmp_path, {"path": ["_files/a"] * 3}, {"a": png(7)})
-    options: Any = {"files": {"image": "path", "other": "path"}, "decode": ["image", "other"]}
-    spec = TransformSpec(removed_fields=["image"])
-    with make_batch_reader(url, num_epochs=1, transform_spec=spec, **options) as reader:
-        (batch,) = reader
-    assert batch._fields == ("path", "other")
-    assert batch.other.shape == (3, 3, 4, 3)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from tests.kit.readers import ItemReader, batch_reader, row_reader, write_parquet
 
@@ -31,13 +30,6 @@ def test_constructing_the_reader_class_directly_raises_error() -> None:
         by_hand(None, "/data", is_batched_reader=True)
     with pytest.raises(UnsupportedArgumentError, match="call make_reader or make_batch_reader"):
         by_hand(pyarrow_filesystem=None, dataset_path="/data")
-
-
-def test_reset_within_a_pass_raises_error(ten: str) -> None:
-    with batch_reader(ten) as reader:
-        next(reader)
-        with pytest.raises(NotImplementedError, match="resetting a reader while in the middle"):
-            reader.reset()
 
 
 def test_stop_ends_threads_immediately(ten: str) -> None:
@@ -73,15 +65,6 @@ def test_mds_dataset_without_samples_raises_error(tmp_path: Path) -> None:
     MDSWriter(out=str(tmp_path), columns={"id": "int64"}).finish()
     with pytest.raises(NoMatchingFieldsError, match="no columns, because no sample was written"):
         batch_reader(f"file://{tmp_path}")
-
-
-def test_reader_over_empty_dataset_warns_and_yields_nothing(tmp_path: Path) -> None:
-    url = write_parquet(tmp_path / "empty", {"id": pa.array([], pa.int64())})
-    with pytest.warns(UserWarning, match="No matching data is available for loading"):
-        reader = batch_reader(url, num_epochs=None)
-    with reader:
-        assert list(reader) == []
-        assert reader.last_row_consumed
 
 
 def test_function_error_is_raised_again_on_the_next_read(ten: str) -> None:

@@ -105,14 +105,6 @@ def test_pyarrow_serialize_warns(hundred: str) -> None:
         row_reader(hundred, pyarrow_serialize=True)
 
 
-def test_unsupported_columns_are_omitted_with_a_warning(tmp_path: Path) -> None:
-    url = write_parquet(tmp_path, {"id": [1], "t": pa.array([1], pa.time64("us"))})
-    with pytest.warns(UserWarning, match="'t' has an unsupported field of type time64"):
-        reader = batch_reader(url)
-    with reader:
-        assert next(reader)._fields == ("id",)
-
-
 READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader])
 LOADERS = pytest.mark.parametrize(
     "make", [SparkDatasetConverter.make_torch_dataloader, SparkDatasetConverter.make_tf_dataset]

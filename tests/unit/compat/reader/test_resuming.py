@@ -88,25 +88,6 @@ def test_reader_state_excludes_prefetched_item(thirty: str, way: str, used: int)
         assert [described(item) for item in reader] == whole[used:]
 
 
-@pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
-@pytest.mark.parametrize("used", [1, 8])
-def test_loader_state_excludes_prefetched_batch(thirty: str, kind: type[Any], used: int) -> None:
-    def loader() -> Any:
-        return kind(make_batch_reader(thirty, ["id"], seed=3), batch_size=3)
-
-    whole = [batch["id"].tolist() for batch in loader()]
-    is_ahead = True
-    begun = loader()
-    batches = iter(begun)
-    with Consumer(lambda: is_ahead).requesting():
-        for _ in range(used + 1):
-            next(batches)
-    for ahead in (True, False):
-        is_ahead, resumed = ahead, loader()
-        resumed.load_state_dict(begun.state_dict())
-        assert [batch["id"].tolist() for batch in resumed] == whole[used + 1 - ahead :]
-
-
 @pytest.mark.parametrize(
     "make",
     [

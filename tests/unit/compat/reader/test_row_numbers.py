@@ -22,7 +22,6 @@ from mdstorm.errors import (
 )
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
-from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 from mdstorm_backend import open_dataset
@@ -144,13 +143,6 @@ def test_numbers_are_those_of_the_stored_rows_in_every_chain(
         check(url, read(url, **arguments))
 
 
-def test_numbers_of_chosen_and_shuffled_rows_read_the_same_rows_again(url: str) -> None:
-    pairs = read(url, shuffle_rows=True, seed=3, filters=[("id", ">", 200)])
-    numbers = [number for number, _ in pairs]
-    again = read(url, rows=numbers, shuffle_row_groups=False)
-    assert again == pairs
-
-
 def test_trace_gives_the_numbers_in_batches(url: str) -> None:
     options = {"shuffle_rows": True, "seed": 5, "num_epochs": 1, "filters": [("half", "=", 1)]}
     if url.endswith("partitions"):  # the filter leaves out row groups, so rows are known
@@ -188,16 +180,6 @@ def test_trace_of_a_reader_leaves_out_the_rows_that_it_has_returned(url: str) ->
 
 
 @pytest.mark.filterwarnings("ignore:Currently make_reader supports")
-@pytest.mark.parametrize("loader", [DataLoader, BatchedDataLoader])
-def test_loaders_over_readers_yield_numbers(url: str, loader: Any) -> None:
-    make = make_reader if loader is DataLoader else make_batch_reader
-    with make(url, row_numbers="row", num_epochs=1, schema_fields=["id"]) as reader:
-        batches = [*loader(reader, batch_size=7, shuffling_queue_capacity=20)]
-    pairs = [p for b in batches for p in zip(b["row"].tolist(), b["id"].tolist(), strict=True)]
-    check(url, pairs)
-
-
-@pytest.mark.filterwarnings("ignore:Currently make_reader supports")
 def test_n_gram_has_the_number_of_its_first_row(url: str) -> None:
     ngram = NGram({-1: ["id"], 0: ["id"]}, delta_threshold=10, timestamp_field="id")
     options = {"cur_shard": 1, "shard_count": 2, "num_epochs": 1}
@@ -205,28 +187,6 @@ def test_n_gram_has_the_number_of_its_first_row(url: str) -> None:
         items = [*reader]
     check(url, [(item[-1].row, item[-1].id) for item in items])
     assert all(item[0]._fields == ("id",) for item in items)
-
-
-def test_tensorflow_datasets_yield_numbers(urls: dict[str, str]) -> None:
-    dataset = open_dataset(urls["mds"])
-    converter = SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
-    options = {"row_numbers": "row", "num_epochs": 1, "schema_fields": ["id"]}
-    with converter.make_tf_dataset(batch_size=8, **options) as batches:
-        found = [(b.row.numpy(), b.id.numpy()) for b in batches]
-    check(urls["mds"], [p for row, ids in found for p in zip(row.tolist(), ids, strict=True)])
-
-
-def test_state_taken_without_numbers_resumes_with_them(url: str) -> None:
-    options = {"shuffle_rows": True, "seed": 4, "num_epochs": 1}
-    with make_batch_reader(url, **options) as reader:
-        next(reader)
-        state = reader.state_dict()
-        rest = [batch.id.tolist() for batch in reader]
-    with make_batch_reader(url, row_numbers="row", **options) as reader:
-        reader.load_state_dict(state)
-        batches = [*reader]
-    assert [batch.id.tolist() for batch in batches] == rest
-    check(url, [pair for b in batches for pair in zip(b.row.tolist(), b.id, strict=True)])
 
 
 @pytest.fixture
@@ -244,15 +204,6 @@ def test_matrix_leaves_out_numbers_and_labels_may_list_them(
         features, _, rows = next(iter(loader))
     assert features.shape == (6, 1)
     assert (features[:, 0] == 10 * rows).all()
-
-
-def test_model_columns_without_numbers_raise_error(converter: SparkDatasetConverter) -> None:
-    options = {"row_numbers": "row", "features": ["id"], "labels": "half"}
-    with (
-        converter.make_torch_dataloader(**options) as loader,
-        pytest.raises(InvalidArgumentError, match="row_numbers='row' adds a column that"),
-    ):
-        next(iter(loader))
 
 
 def test_name_of_a_column_raises_error(url: str) -> None:

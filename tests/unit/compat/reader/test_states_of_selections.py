@@ -1,15 +1,12 @@
 """A state can be resumed only with the filters, predicate and function used when it was taken."""
 
 import os
-import random
 import string
 import subprocess
 import sys
-import warnings
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,7 +17,7 @@ from mdstorm import predicates as by
 from mdstorm._selection import described_predicate
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.errors import StateMismatchError, TransformError
+from mdstorm_backend.errors import StateMismatchError
 
 pytestmark = pytest.mark.newest
 
@@ -279,102 +276,3 @@ def test_predicate_description_is_the_same_in_every_process() -> None:
         "in_reduce([Own using kinds=['x', 'y', 'z'], 'id', ['q', 'r', 's'], "
         "in_set(['f', 'g', 'h'], 'id')], <lambda> using 0)\n"
     }
-
-
-class World:
-    """Ranks that train in lockstep on selected rows. As with `Join`, some may end early."""
-
-    def __init__(self, converter: SparkDatasetConverter, seed: int) -> None:
-        self.converter = converter
-        self.draw = draw = random.Random(seed)
-        self.size, self.batch_size = draw.randint(2, 5), draw.choice([1, 7, 30, 120, 600])
-        self.epochs = draw.choice([1, 1, 2, 3])
-        self.drops = draw.choice([0, 1, 50, 99])
-        # Selected rows are either spread evenly or all at one end, so that some ranks have none.
-        factor = draw.choice([1, 37])
-        self.kept = frozenset(n for n in range(1_000) if n * factor % 1_000 >= 10 * self.drops)
-        self.kind = draw.choice(["predicate", "filters", "transform", "both"])
-        self.options = {
-            "num_epochs": self.epochs,
-            "shuffle_rows": draw.random() < 0.5,
-            "shuffle_row_groups": draw.random() < 0.5,
-            "shuffling_queue_capacity": draw.choice([0, 0, 100, 700]),
-            **self.selection(),
-        }
-
-    def selection(self) -> dict[str, Any]:
-        """Return arguments that select some of the rows."""
-        kept = self.kept
-        if self.kind == "filters":
-            return {"filters": [("id", "in", sorted(kept))]}
-        spec = TransformSpec(lambda frame: frame[frame["id"].isin(kept)])
-        if self.kind == "transform":
-            return {"transform_spec": spec}
-        test = partial(by.in_lambda, ["id"], lambda id: id in kept)
-        return {"predicate": test(), **({"transform_spec": spec} if self.kind == "both" else {})}
-
-    def loaders(self, states: Any = None) -> list[Any]:
-        loaders = [
-            self.converter.make_torch_dataloader(
-                self.batch_size, cur_shard=rank, shard_count=self.size, **self.options
-            )
-            for rank in range(self.size)
-        ]
-        for rank, loader in enumerate(loaders):
-            loader.set_epoch(0)  # otherwise, later loaders would begin with later epochs
-            if states is not None:
-                loader.load_state_dict(states[rank])
-        return loaders
-
-    def steps(self, loaders: list[Any], most: int | None = None) -> list[list[list[int]]]:
-        """Return each rank's rows, step by step, for at most `most` steps."""
-        found: list[list[list[int]]] = [[] for _ in loaders]
-        running = dict(enumerate(map(iter, loaders)))
-        while running and (most is None or len(found[min(running)]) < most):
-            for rank, batches in list(running.items()):
-                if (batch := next(batches, None)) is None:
-                    del running[rank]
-                else:
-                    found[rank].append(batch["id"].tolist())
-            assert sum(map(len, found)) <= self.size * self.epochs * 1_000
-        return found
-
-    def check(self) -> None:
-        """Check that each epoch returns each selected row once, uninterrupted and resumed."""
-        wanted = Counter(dict.fromkeys(self.kept, self.epochs))
-        whole = self.steps(self.loaders())
-        assert Counter(chain(*chain(*whole))) == wanted
-        if self.kind == "transform":
-            assert len(set(map(len, whole))) == 1
-        before = self.loaders()
-        most = self.draw.randint(1, max(map(len, whole)))
-        first = self.steps(before, most)
-        rest = self.steps(self.loaders([loader.state_dict() for loader in before]))
-        for rank in range(self.size):
-            is_over = len(first[rank]) == len(whole[rank])
-            assert first[rank] + ([] if is_over else rest[rank]) == whole[rank]
-
-
-def check_worlds(converter: SparkDatasetConverter, seeds: range) -> int:
-    """Check random worlds and return how many raised an error because too few rows remained."""
-    refused = 0
-    for seed in seeds:
-        world = World(converter, seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            try:
-                world.check()
-            except TransformError:
-                assert world.kind in ("transform", "both")
-                assert world.drops > 0
-                refused += 1
-            except Exception as error:
-                raise AssertionError(f"world {seed}") from error
-    return refused
-
-
-@pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 30), marks=pytest.mark.long)])
-def test_random_worlds_read_each_selected_row_once(
-    converter: SparkDatasetConverter, seeds: range
-) -> None:
-    assert check_worlds(converter, seeds) < len(seeds) / 2
