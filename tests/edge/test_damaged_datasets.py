@@ -67,10 +67,3 @@ def test_impossible_numbers_and_nesting_in_an_index_raise_error(tmp_path: Path) 
         path.write_text(damaged)
         with pytest.raises(CorruptDatasetError, match="is not the index of an MDS dataset"):
             open_dataset(str(tmp_path))
-
-
-def test_temporary_index_left_by_a_killed_process_is_removed(tmp_path: Path) -> None:
-    (tmp_path / f"index.json.{'0a' * 16}.tmp").touch()
-    (tmp_path / "index.json.mine.tmp").touch()
-    write_dataset(tmp_path, {"n": [1]}, {"n": "long"})
-    assert [path.name for path in tmp_path.glob("*.tmp")] == ["index.json.mine.tmp"]

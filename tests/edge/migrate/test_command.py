@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from tests.kit.migrating import each, invoke, write_files, write_modules
 
-from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.migrate import migrate as command
 from mdstorm_migrate.rules import all_rules
 
@@ -50,14 +49,6 @@ def test_second_run_after_write_finds_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "a.py").read_text() == AFTER
     assert (tmp_path / "a.py.orig").read_text() == BEFORE
     assert run("--check", tmp_path).exit_code == 0
-
-
-@each("report.html", "report.json", "report.sarif")
-def test_report_in_project_is_not_scanned(name: str, tmp_path: Path) -> None:
-    write_modules(tmp_path, a=BEFORE)
-    first = invoke(audit, tmp_path)
-    assert run("--no-diff", "--report", tmp_path / name, tmp_path).exit_code == 0
-    assert invoke(audit, tmp_path).stdout == first.stdout
 
 
 @each(

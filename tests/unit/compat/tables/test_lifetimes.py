@@ -1,26 +1,14 @@
-"""Epochs that outlast their credentials many times over, and secrets that never leak."""
+"""Epochs that outlast their credentials many times over."""
 
-import io
-import json
-import logging
-import math
-import pickle
-from contextlib import redirect_stderr, redirect_stdout
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from tests.kit.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
 from tests.kit.servers.catalog import Catalog
-from tests.kit.servers.unity import TOKEN
-from tests.kit.servers.vending import MARK
 
-from mdstorm import make_batch_reader
-from mdstorm.cli import main
-from mdstorm.errors import CredentialsError, MDStormError
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import StreamingDataLoader
 from mdstorm_backend.parquet import open_parquet
@@ -101,44 +89,3 @@ def test_requests_in_progress_when_credentials_expire_are_repeated(
     turns = [s3_objects.turns_of(fs) for fs in renewing.opened_filesystems.values()]
     assert turns
     assert not any(used.refusing for used in turns)  # signed URLs are still used
-
-
-def test_secrets_are_in_no_pickle_state_log_repr_error_or_report(
-    events: Catalog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    # So that refused credentials never look expired and are not renewed, even on a slow machine.
-    monkeypatch.setattr("mdstorm_backend.storage.credentials.LONGEST_YOUTH", math.inf)
-    for name in ("mdstorm", "mdstorm_backend"):
-        caplog.set_level(logging.DEBUG, logger=name)
-    texts: list[str] = []
-    converter = make_spark_converter(NAME)
-    with make_batch_reader(NAME, num_epochs=1) as reader:
-        next(reader)
-        found = [reader, reader.dataset, reader.diagnostics, reader.state_dict()]
-        texts += [*map(repr, found), json.dumps(reader.state_dict())]
-        texts.append(repr(reader.dataset.source.location.__dict__))
-    with converter.make_torch_dataloader(batch_size=20, num_epochs=1) as loader:
-        next(iter(loader))
-        texts += [repr(loader), repr(loader.state_dict()), repr(loader.dataset)]
-        pickles = [pickle.dumps(one) for one in (converter, loader.dataset)]
-    pickles.append(pickle.dumps(open_parquet(NAME)))
-    texts += [repr(converter), converter._repr_html_(), *map(repr, pickles)]
-    dataset = open_parquet(NAME)
-    last = events.guard.handed_out[-1]
-    events.guard.handed_out[-1] = type(last)(last.prefix, 0.0, *last.keys().values())
-    with pytest.raises(CredentialsError) as caught:
-        dataset.location.read("0.parquet")
-    texts += [str(caught.value), repr(caught.getrepr(style="long"))]
-    events.unity.refusal = ("403 Forbidden", "PERMISSION_DENIED", f"no, {TOKEN}")
-    with pytest.raises(MDStormError) as caught:
-        dataset.location.credentials.fetch()
-    texts += [str(caught.value), repr(caught.getrepr(style="long"))]
-    output = io.StringIO()
-    with redirect_stdout(output), redirect_stderr(output):
-        texts.append(CliRunner().invoke(main, ["doctor"]).output)
-    texts.append(output.getvalue())
-    texts += [record.getMessage() for record in caplog.records if record.name.startswith("mdstorm")]
-    assert events.guard.handed_out
-    leaks = [text[:200] for text in texts if MARK in text or TOKEN in text]
-    assert not leaks
