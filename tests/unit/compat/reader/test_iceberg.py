@@ -50,20 +50,6 @@ def test_reader_with_snapshot_returns_its_rows(table: Table) -> None:
         assert reader.diagnostics["table_version"] == first
 
 
-def test_converter_and_conversion_read_requested_snapshot(table: Table, tmp_path: Path) -> None:
-    url, first = table.location(), table.snapshots()[0].snapshot_id
-    converter = make_spark_converter(url, version=first)
-    assert len(converter) == 6
-    assert converter.file_urls == [url]
-    with converter.make_torch_dataloader(batch_size=6, num_epochs=1) as loader:
-        (batch,) = loader
-    assert sorted(batch["n"].tolist()) == list(range(6))
-    assert len(convert(url, str(tmp_path / "new"))) == 4
-    assert len(convert(url, str(tmp_path / "old"), version=first)) == 6
-    with pytest.raises(UnsupportedTableError, match="is a Delta or Iceberg table"):
-        convert(url, str(tmp_path / "by-spark"), spark=object())  # type: ignore[arg-type]
-
-
 def test_every_entry_point_reads_a_branch_from_metadata_file_url(
     table: Table, tmp_path: Path
 ) -> None:
@@ -84,6 +70,8 @@ def test_every_entry_point_reads_a_branch_from_metadata_file_url(
     assert "mdstorm verify --version audit --against" in result.stdout
     verified = ["verify", "--version", "audit", "--against", *given[2:]]
     assert CliRunner().invoke(main, verified).exit_code == 0
+    with pytest.raises(UnsupportedTableError, match="is a Delta or Iceberg table"):
+        convert(url, str(tmp_path / "by-spark"), spark=object())  # type: ignore[arg-type]
 
 
 def test_pyiceberg_table_is_read_at_its_current_snapshot(table: Table, tmp_path: Path) -> None:

@@ -9,28 +9,11 @@ from typing import Any
 import pytest
 from tests.conftest import of_values
 from tests.kit.kept import set_age
-from tests.kit.programs import SESSION, run_program
 
 from mdstorm._spark import list_copies
 from mdstorm._spark.renewed import renew_all
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset
-
-IN_ANOTHER_PROCESS = (
-    SESSION
-    + """
-import sys
-from mdstorm._spark import list_copies
-from mdstorm._spark.renewed import renew_all
-from mdstorm.spark import make_spark_converter
-
-df = builder.getOrCreate().read.csv(sys.argv[2], "x int").where("x > 1")
-converter = make_spark_converter(
-    df, compression_codec="gzip", parent_cache_dir_url=sys.argv[1], cache_key="my rows"
-)
-print(converter.cache_dir_url)
-"""
-)
 
 
 @pytest.fixture
@@ -41,31 +24,8 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def convert(spark: Any, cache_dir: Path, source: Path, **changes: Any) -> Any:
-    arguments = {
-        "compression_codec": "gzip",
-        "parent_cache_dir_url": f"file://{cache_dir}",
-        "cache_key": "my rows",
-        **changes,
-    }
-    return make_spark_converter(spark.read.csv(str(source), "x int").where("x > 1"), **arguments)
-
-
 def rows(converter: Any) -> list[int]:
     return open_dataset(converter.cache_dir_url).to_table()["x"].to_pylist()  # type: ignore[no-any-return]
-
-
-@pytest.mark.long
-def test_copy_with_cache_key_is_reused_by_another_process(
-    spark: Any, tmp_path: Path, source: Path
-) -> None:
-    cache_dir = tmp_path / "cache"
-    done = run_program(IN_ANOTHER_PROCESS, f"file://{cache_dir}", source, cwd=tmp_path)
-    url = done.stdout.strip()
-    assert convert(spark, cache_dir, source, cache_key=None).cache_dir_url != url
-    found = convert(spark, cache_dir, source)
-    assert found.cache_dir_url == url
-    assert rows(found) == [2, 3]
 
 
 #: Another value of each argument, and whether the rows are converted again.

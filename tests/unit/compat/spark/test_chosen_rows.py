@@ -1,13 +1,12 @@
 """``rows=`` of a converter's loaders and of readers: an epoch consists of these rows."""
 
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from tests.kit.readers import batch_reader, with_either, write_parquet
+from tests.kit.readers import batch_reader, write_parquet
 from tests.unit.compat.spark.converters import (
     IN_ORDER,
     Numbers,
@@ -73,22 +72,12 @@ def test_conditions_are_checked_with_the_types_that_are_read(tmp_path: Path) -> 
 
 
 @with_each_in_either_order
-def test_rows_keep_their_order_without_shuffling(
-    small_shards: SparkDatasetConverter, numbers: Numbers, order: str
-) -> None:
-    rows = [5, 3, 3, 200, *range(60, 70)]
-    assert numbers(small_shards, rows=rows, order=order, **IN_ORDER) == rows
-    assert numbers(small_shards, rows=slice(200, None), order=order, **IN_ORDER) == [
-        *range(200, 211)
-    ]
-
-
-@with_each_in_either_order
-def test_conditions_choose_rows(
+def test_chosen_rows_are_read_in_their_order_without_shuffling(
     small_shards: SparkDatasetConverter, numbers: Numbers, order: str
 ) -> None:
     options = {"order": order, **IN_ORDER}
-    assert numbers(small_shards, where=[("number", ">", 205)], **options) == [*range(206, 211)]
+    rows = [5, 3, 3, 200, *range(60, 70)]
+    assert numbers(small_shards, rows=rows, **options) == rows
     where = (pc.field("number") < 3) | (pc.field("number") == 207)
     assert numbers(small_shards, where=where, **options) == [0, 1, 2, 207]
     assert numbers(small_shards, where=where, rows=[207, 5, 1, 1], **options) == [207, 1, 1]
@@ -144,15 +133,6 @@ def test_partitions_that_cannot_match_leave_no_rows(two_files: str) -> None:
         batch_reader(two_files, where=[("part", "=", 7)])
     with pytest.raises(InvalidArgumentError, match=r"where=.*'prt'.*part"):
         batch_reader(two_files, where=[("prt", "=", 7)])
-
-
-@with_either
-def test_reader_yields_the_chosen_rows_of_each_row_group(tmp_path: Path, reader: Any) -> None:
-    url = write_parquet(tmp_path, {"number": range(20)})
-    found = [np.atleast_1d(item.number).tolist() for item in reader(url, rows=[1, 2, 9, 17])]
-    assert [*chain.from_iterable(found)] == [1, 2, 9, 17]
-    if reader is batch_reader:
-        assert found == [[1, 2], [9], [17]]
 
 
 def test_split_row_groups_have_the_chosen_rows(tmp_path: Path) -> None:

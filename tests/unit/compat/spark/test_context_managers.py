@@ -107,9 +107,3 @@ class TestWithoutConverter:
             TorchDatasetContextManager([], 4, READER, 0, None)
         with pytest.raises(InvalidArgumentError, match="at least one shard file"):
             TFDatasetContextManager([], 4, None, READER, None)
-
-    def test_exit_without_entering_context_manager_does_nothing(
-        self, ten: SparkDatasetConverter
-    ) -> None:
-        TorchDatasetContextManager(ten.file_urls, 4, READER, 0, Recorder).__exit__(None, None, None)
-        TFDatasetContextManager(ten.file_urls, 4, None, READER, 0).__exit__(None, None, None)

@@ -53,23 +53,6 @@ def test_decimals_are_the_same_in_staged_and_direct_copies(spark: Any, cache_dir
     assert tables[0].equals(tables[1])
 
 
-def test_copies_with_different_decimals_arguments_are_not_shared(
-    spark: Any, cache_dir: Any
-) -> None:
-    df = spark.sql(HALVES)
-    made = {
-        name: make_spark_converter(df, decimals=name)
-        for name in (None, "decimal", "float64", "float32")
-    }
-    urls = {name: converter.cache_dir_url for name, converter in made.items()}
-    assert urls[None] == urls["decimal"]
-    assert len(set(urls.values())) == 3
-    assert make_spark_converter(df, decimals="float64").cache_dir_url == urls["float64"]
-    # The argument also applies to the converter's loaders, so they do not warn.
-    (batch,) = made["decimal"].make_torch_dataloader(schema_fields=["x"], num_epochs=1)
-    assert sorted(batch["x"]) == COLUMNS["x"]
-
-
 def test_loader_over_decimals_warns_unless_decimals_is_given(halves: SparkDatasetConverter) -> None:
     with pytest.warns(UserWarning, match="column 'x' of .* reach PyTorch .* decimals=") as caught:
         (batch,) = halves.make_torch_dataloader(**IN_ORDER)

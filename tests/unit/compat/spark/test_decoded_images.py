@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from PIL import Image
@@ -14,7 +13,7 @@ from tests.kit.parquet_files import write
 from tests.unit.compat.spark.converters import IN_ORDER
 
 from mdstorm import TransformSpec, convert, make_batch_reader, make_reader
-from mdstorm.errors import CorruptDatasetError, InvalidArgumentError, NullValueError
+from mdstorm.errors import InvalidArgumentError, NullValueError
 from mdstorm.predicates import in_lambda
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import open_dataset
@@ -126,21 +125,6 @@ def test_struct_without_an_image_file_raises_error(tmp_path: Path) -> None:
         torch_pixels(made, decode="other", schema_fields=["other"])
 
 
-def brighter(frame: pd.DataFrame) -> pd.DataFrame:
-    frame["id"] = [cell.mean() for cell in frame["image"]]
-    return frame
-
-
-@FRAMEWORKS
-@pytest.mark.parametrize("edits", [{}, {"edit_fields": [("id", np.float64, (), False)]}])
-def test_transform_gets_decoded_images(
-    tmp_path: Path, pixels: Callable[..., Any], edits: Any
-) -> None:
-    spec = TransformSpec(brighter if edits else None, **edits)
-    found = pixels(converter(tmp_path), decode="image", size=16, transform_spec=spec)
-    np.testing.assert_allclose(found.mean(axis=(1, 2, 3)), range(ROWS), atol=1)
-
-
 @pytest.mark.matrix
 @READERS
 @pytest.mark.parametrize(
@@ -175,19 +159,6 @@ def test_reader_yields_decoded_pixels(
         assert (image.dtype, image.shape[-3:]) == (np.uint8, (16, 16, 3))
 
 
-def test_local_cache_distinguishes_image_sizes(tmp_path: Path) -> None:
-    converter(tmp_path / "data")
-    cache = {"cache_type": "local-disk", "cache_location": str(tmp_path / "cache")}
-    cache |= {"cache_size_limit": 1 << 30, "cache_row_size_estimate": 1_000}
-    cache |= {"cache_extra_settings": {"cleanup": False}}
-    for spec in (None, IDENTITY):
-        for size in (8, 16, 8):
-            with make_batch_reader(
-                f"file://{tmp_path}/data", decode="image", size=size, transform_spec=spec, **cache
-            ) as reader:
-                assert next(reader).image.shape[1:] == (size, size, 3)
-
-
 def test_null_image_raises_error_unless_filled(tmp_path: Path) -> None:
     made = converter(tmp_path, [file(0), None, *map(file, range(2, ROWS))])
     with pytest.raises(NullValueError, match=r"'image' holds 1 null, .* null_masks=\['image'\]"):
@@ -206,10 +177,7 @@ def test_null_image_raises_error_unless_filled(tmp_path: Path) -> None:
         assert len(left) == ROWS - 1
 
 
-def test_empty_image_is_reported_as_corrupt_and_not_as_null(tmp_path: Path) -> None:
-    made = converter(tmp_path, [None, b"", *map(file, range(2, ROWS))])
-    with pytest.raises(CorruptDatasetError, match=r"sample 1 of .* a predicate that tries to op"):
-        torch_pixels(made, decode="image", null_masks=["image"])
+def test_images_that_are_null_in_all_rows_need_a_size(tmp_path: Path) -> None:
     empty = converter(tmp_path / "nulls", [None] * ROWS)
     assert not torch_pixels(empty, decode="image", size=16, null_masks=["image"]).any()
     with pytest.raises(InvalidArgumentError, match=r"'image' is null in all rows .* pass size="):

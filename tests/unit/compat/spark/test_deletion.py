@@ -63,18 +63,6 @@ def test_delete_keeps_files_that_mdstorm_did_not_write(
     )
 
 
-def test_delete_keeps_directory_that_mdstorm_did_not_write(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    names = ["index.json", "part-00000-0.00000.mds", "shard.00000.mds"]
-    for name in names:
-        (tmp_path / name).write_text("mine")
-    with caplog.at_level(logging.WARNING, "mdstorm"):
-        SparkDatasetConverter(f"file://{tmp_path}", [], 1).delete()
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
-    assert "still contains 3 files" in caplog.text
-
-
 def test_second_delete_does_nothing(
     ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -45,14 +45,6 @@ def test_parquet_directory_is_read_in_place(data: Path, read: Read, form: str) -
     assert not (data.parent / "cache").exists()
 
 
-def test_url_that_spark_has_percent_encoded_is_decoded(tmp_path: Path) -> None:
-    write(tmp_path / "a b", TABLE)
-    converter = make_spark_converter(f"file://{tmp_path}/a%20b")
-    assert len(converter) == 6
-    (batch,) = with_torch(converter, **IN_ORDER)
-    assert batch["id"] == list(range(6))
-
-
 @with_either
 def test_mds_directory_is_read_in_place(tmp_path: Path, read: Read) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)
@@ -147,18 +139,6 @@ def test_converter_over_parquet_files_keeps_their_order(data: Path, read: Read) 
             assert batch["id"] == expected
     converter.delete()  # does nothing: without a directory, there is no copy
     assert len(list(data.glob("*.parquet"))) == 2
-
-
-@with_either
-def test_converter_over_shards_keeps_their_order(tmp_path: Path, read: Read) -> None:
-    dataset = write_numbers(tmp_path / "mds", 500)
-    urls = [dataset.file_urls[2], dataset.file_urls[0]]
-    sizes = [dataset.shard_sizes[2], dataset.shard_sizes[0]]
-    start = sum(dataset.shard_sizes[:2])
-    expected = [*range(start, start + sizes[0]), *range(sizes[1])]
-    for directory in (dataset.url, None):
-        some = SparkDatasetConverter(directory, urls, sum(sizes))
-        assert [n for batch in read(some, **IN_ORDER) for n in batch["number"]] == expected
 
 
 def test_state_from_different_shards_raises_state_mismatch(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-import tensorflow as tf
 import torch
 from tests.kit.readers import write_parquet
 from tests.kit.small_datasets import write_dataset
@@ -88,25 +87,6 @@ def test_dtype_for_in_place_data_applies_in_torch(
     for name in FLOATS:
         expected, found = rounded(COLUMNS[name]), as_lists(batch[name])
         assert repr(found) == repr(expected), name
-
-
-@with_both
-def test_dtype_for_in_place_data_applies_in_tensorflow(
-    tmp_path: Path, write: Callable[[Path], str]
-) -> None:
-    converter = make_spark_converter(write(tmp_path / "data"), dtype="float32")
-    floats = [name for name in FLOATS if name != "uneven"]  # TensorFlow needs a known shape
-    made = converter.make_tf_dataset(schema_fields=["id", *floats], **IN_ORDER)
-    specs = made.element_spec._asdict()
-    assert {name: spec.dtype for name, spec in specs.items()} == {
-        "id": tf.int64,
-        **dict.fromkeys(floats, tf.float32),
-    }
-    (row,) = made
-    for name in floats:
-        values = getattr(row, name)
-        found = values.to_list() if isinstance(values, tf.RaggedTensor) else values.numpy().tolist()
-        assert repr(found) == repr(rounded(COLUMNS[name])), name
 
 
 @with_both

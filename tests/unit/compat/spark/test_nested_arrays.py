@@ -17,8 +17,6 @@ from mdstorm import make_batch_reader
 from mdstorm.errors import NullValueError
 from mdstorm.spark import make_spark_converter
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.parquet import open_parquet
 
 FLOATS = array_of(array_of("float"))
 ONCE: dict[str, Any] = {"num_epochs": 1, "batch_size": 10, "shuffle_row_groups": False}
@@ -50,22 +48,6 @@ def test_nested_arrays_of_equal_shape_become_one_tensor(tmp_path: Path) -> None:
     spec, found = in_tf(made)
     assert spec == tf.TensorSpec((None, 2, 4), tf.float32)
     assert found.numpy().tolist() == MATRICES.tolist()
-
-
-@pytest.mark.parametrize(
-    ("element", "dtype", "tf_dtype"),
-    [("boolean", torch.uint8, tf.bool), ("short", torch.int16, tf.int16)],
-)
-def test_nested_arrays_of_depth_four_become_one_tensor(
-    tmp_path: Path, element: str, dtype: Any, tf_dtype: Any
-) -> None:
-    values = (np.arange(24) % 2).reshape(2, 3, 2, 2)
-    logical = values.astype(bool) if element == "boolean" else values
-    made = converter(tmp_path, logical.tolist(), array_of(array_of(array_of(element))))
-    assert torch.equal(in_torch(made), torch.from_numpy(values).to(dtype))
-    spec, found = in_tf(made)
-    assert spec == tf.TensorSpec((None, 3, 2, 2), tf_dtype)
-    assert found.numpy().tolist() == logical.tolist()
 
 
 def test_nested_arrays_of_different_shapes_become_lists_or_ragged_tensors(tmp_path: Path) -> None:
@@ -115,23 +97,6 @@ def test_fill_nulls_fills_nested_nulls_at_any_depth(
     assert (ragged.to_list() if is_ragged else ragged.numpy().tolist()) == expected
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("policy", [{"fill_nulls": {"v": ""}}, {"null_masks": ["v"]}], ids=str)
-@pytest.mark.parametrize("in_place", [False, True])
-def test_null_strings_inside_arrays_are_filled_for_tensorflow(
-    tmp_path: Path, policy: Any, *, in_place: bool
-) -> None:
-    values = [["a", None], ["b"], None]
-    pq.write_table(pa.table({"id": [0, 1, 2], "v": values}), tmp_path / "a.parquet")
-    made = (
-        make_spark_converter(tmp_path.as_uri())
-        if in_place
-        else converter(tmp_path / "mds", values, array_of("string"))
-    )
-    assert in_torch(made, **policy) == [["a", ""], ["b"], []]
-    assert in_tf(made, **policy)[1].to_list() == [[b"a", b""], [b"b"], []]
-
-
 @pytest.mark.parametrize("values", [["a", None], [["a", None], ["b"]]], ids=["flat", "arrays"])
 def test_error_for_null_strings_names_remedies_that_work(tmp_path: Path, values: Any) -> None:
     pq.write_table(pa.table({"id": [0, 1], "v": values}), tmp_path / "a.parquet")
@@ -142,33 +107,6 @@ def test_error_for_null_strings_names_remedies_that_work(tmp_path: Path, values:
     is_array = isinstance(values[0], list)
     assert ("which also replaces nulls inside arrays" in message) == is_array
     assert ("df.na.drop" in message) == (not is_array)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("values", "type_"),
-    [
-        ([[1, 2], None, [3, 4]], array_of("long")),
-        ([[0.5], None, [1.5, 2.5]], array_of("float")),
-        ([[[1.0, 2.0]], None, [[3.0, 4.0]]], FLOATS),
-        ([[[1.0], []], None, [[3.0, 4.0]]], FLOATS),
-        ([[[1.0, 2.0]], None, [[3.0], [4.0]]], FLOATS),
-        ([["a"], None, []], array_of("string")),
-    ],
-    ids=str,
-)
-def test_filter_leaves_out_null_arrays(tmp_path: Path, values: Any, type_: Any) -> None:
-    made, filters = converter(tmp_path, values, type_), [("v", "!=", None)]
-    found = in_torch(made, filters=filters)
-    shown = [getattr(row, "tolist", lambda row=row: row)() for row in found]
-    flat = [[getattr(cell, "tolist", lambda cell=cell: cell)() for cell in row] for row in shown]
-    assert flat == [values[0], values[2]]
-    tensors = in_tf(made, filters=filters)[1]
-    assert tensors.shape[0] == 2
-    with made.make_torch_dataloader(
-        filters=[("v", "=", None)], schema_fields=["id"], **ONCE
-    ) as loader:
-        assert [batch["id"].tolist() for batch in loader] == [[1]]
 
 
 def test_nested_null_floats_become_nan_and_null_arrays_raise_error(tmp_path: Path) -> None:
@@ -288,18 +226,3 @@ def test_nested_arrays_in_parquet_files_are_omitted_unless_selected(tmp_path: Pa
         (batch,) = reader
     assert batch.v.shape == (2, 2, 4)
     assert batch.v.dtype == np.float32
-
-
-@pytest.mark.long
-def test_tensorflow_error_names_uneven_nested_column_in_parquet_files(tmp_path: Path) -> None:
-    table = pa.table({"v": pa.array([[[1, 2], [3]], [[1], [2, 3]]])})
-    pq.write_table(table, tmp_path / "a.parquet")
-    made = make_spark_converter(f"file://{tmp_path}/a.parquet")
-    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
-        in_tf(made, schema_fields=["v"])
-    message = caught.value.message
-    assert f"column 'v' of file://{tmp_path}/a.parquet holds arrays of various lengths" in message
-    assert "mdstorm convert" in message
-    assert "the transform returned" not in message
-    mds = convert_parquet(open_parquet(str(tmp_path)), str(tmp_path / "mds"))
-    assert in_tf(make_spark_converter(mds.url))[1].to_list() == table["v"].to_pylist()

@@ -70,27 +70,6 @@ def test_mask_and_fill_for_same_column_both_apply(tmp_path: Path, read: Read) ->
     assert batch == {"v": [True, True], "v_is_null": [False, True]}
 
 
-@pytest.mark.matrix
-@with_either
-@pytest.mark.parametrize("name", ["boolean", "long", "string", "array"])
-def test_transform_can_fill_nulls(tmp_path: Path, read: Read, name: str) -> None:
-    first, second = NULLS[name][1]
-    present = second if first is None else first
-
-    def fill(frame: Any) -> Any:
-        cells = zip(frame["v"], frame["v"].isna(), strict=True)
-        return frame.assign(v=[present if null else cell for cell, null in cells])
-
-    (batch,) = read(nulls(tmp_path, name), transform_spec=TransformSpec(fill), **IN_ORDER)
-    assert [_decoded(row) for row in batch["v"]] == [present, present]
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decoded(item) for item in value]
-    return value.decode() if isinstance(value, bytes) else value
-
-
 @pytest.mark.parametrize(
     ("name", "masks", "expected"),
     [

@@ -10,8 +10,6 @@ import pytest
 from tests.kit.small_datasets import array_of, map_of, struct_of
 from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
-from mdstorm.errors import InvalidArgumentError
-from mdstorm.predicates import in_set
 from mdstorm.spark import SparkDatasetConverter
 
 
@@ -20,23 +18,6 @@ def test_dataset_url_as_loader_argument_raises_error(ten: SparkDatasetConverter)
         for name in ("dataset_url_or_urls", "dataset_url"):
             with pytest.raises(TypeError, match=f"got multiple values for argument '{name}'"):
                 make(**{name: "file:///elsewhere"})
-
-
-@with_either
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ({"predicate": in_set([1, 7], "number")}, [1, 7]),
-        ({"filters": [("number", ">=", 8)]}, [8, 9]),
-        ({"shuffle_row_drop_partitions": 3}, list(range(10))),
-    ],
-    ids=["predicate", "filters", "parts"],
-)
-def test_reader_arguments_passed_to_converter_select_rows(
-    ten: SparkDatasetConverter, read: Read, arguments: dict[str, Any], expected: list[int]
-) -> None:
-    (batch,) = read(ten, **arguments, **IN_ORDER)
-    assert batch["number"] == expected
 
 
 @with_either
@@ -130,14 +111,3 @@ def test_schema_fields_accept_names_patterns_and_fields(
 ) -> None:
     (batch,) = read(wide, num_epochs=1, schema_fields=fields)
     assert list(batch) == expected
-
-
-@pytest.mark.parametrize("name", ["a.b", "class", "_x", "two words"])
-def test_column_name_invalid_in_namedtuple_raises_error_in_tensorflow(
-    tmp_path: Path, name: str
-) -> None:
-    converter = converter_of(tmp_path / "names", {name: [1]}, {name: "long"})
-    with pytest.raises(InvalidArgumentError, match=r"df\.toDF"):
-        converter.make_tf_dataset()
-    (batch,) = converter.make_torch_dataloader(num_epochs=1)
-    assert batch[name].tolist() == [1]

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from PIL import Image
 from tests.kit.readers import write_parquet
-from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
+from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
 
 from mdstorm import TransformSpec
-from mdstorm.errors import CorruptDatasetError
 from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import DataLoader
 from mdstorm.reader import make_batch_reader, make_reader
@@ -81,35 +80,21 @@ def test_only_the_damaged_images_are_skipped(
     assert numbers(batches) == SOUND
 
 
-@pytest.mark.matrix
-@with_either
 @with_both
 @pytest.mark.parametrize(
     "arguments",
-    [{"fill_nulls": {"image": image_file()}}, {"null_masks": ["image"]}],
+    [
+        {"fill_nulls": {"image": image_file()}, "transform_spec": TransformSpec(same)},
+        {"null_masks": ["image"]},
+    ],
     ids=["filled", "masked"],
 )
-@pytest.mark.parametrize("spec", [None, TransformSpec(same)], ids=["plain", "function"])
 def test_null_images_are_filled_beside_damaged_images(
-    tmp_path: Path, write: Any, read: Read, arguments: Any, spec: Any
+    tmp_path: Path, write: Any, arguments: Any
 ) -> None:
-    batches = read(
-        write(tmp_path / "data", with_null=True),
-        batch_size=ROWS,
-        transform_spec=spec,
-        **DECODED,
-        **IN_ORDER,
-        **arguments,
-    )
+    made = write(tmp_path / "data", with_null=True)
+    batches = with_torch(made, batch_size=ROWS, **DECODED, **IN_ORDER, **arguments)
     assert numbers(batches) == SOUND
-
-
-@with_either
-def test_damaged_image_that_replaces_nulls_raises_error(tmp_path: Path, read: Read) -> None:
-    converter = in_mds(tmp_path / "data", with_null=True)
-    with pytest.raises(Exception, match="cannot be decoded as an image") as raised:
-        read(converter, batch_size=ROWS, fill_nulls={"image": b"none"}, **DECODED, **IN_ORDER)
-    assert "CorruptDatasetError" in repr(raised.value) + str(raised.value)
 
 
 @pytest.mark.parametrize("make", [make_batch_reader, make_reader])
@@ -132,16 +117,6 @@ def test_loader_over_reader_counts_and_logs_the_damaged_images(
     assert len(lines) == 2
     # Filters hide which samples the rows came from.
     assert named == ([] if "filters" in arguments else list(DAMAGED))
-
-
-def test_damaged_image_before_a_function_raises_error_by_default(tmp_path: Path) -> None:
-    url = in_mds(tmp_path / "data").cache_dir_url
-    arguments = {**DECODED, "on_corrupt": "raise"}
-    with (
-        make_batch_reader(url, transform_spec=TransformSpec(same), **arguments) as reader,
-        pytest.raises(CorruptDatasetError, match=f"sample {DAMAGED[0]} of"),
-    ):
-        list(reader)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,8 @@
 """Staging: if executors cannot write MDS, Spark writes Parquet and the driver converts it."""
 
 import logging
-import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +12,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from tests.conftest import IS_CONNECT, of_values, runs_python_on_executors
 from tests.kit import refusing
-from tests.unit.compat.spark.converters import directories, ids
+from tests.unit.compat.spark.converters import ids
 
 from mdstorm import errors
 from mdstorm._spark.copies import (
@@ -30,7 +26,6 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.convert import compare
 from mdstorm_backend.convert.staged_parquet import materialize_staged
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.spark.materialization import why_not_writable
 from mdstorm_backend.storage import Location
 
 #: One column of each type, with nulls, old dates, and names that Parquet writers reject.
@@ -175,55 +170,6 @@ def test_driver_without_credentials_raises_credentials_error(
     ) as caught:
         make_spark_converter(df, parent_cache_dir_url=f"{driver_only}:///x", staging=staging)
     assert caught.value.__cause__ is None
-
-
-@runs_python_on_executors
-def test_directory_with_files_invisible_to_driver_counts_as_unwritable(
-    spark: Any, tmp_path: Path
-) -> None:
-    class Elsewhere(Location):
-        def child(self, name: str) -> "Elsewhere":
-            return Elsewhere(super().child(name).url)
-
-        def exists(self, name: str) -> bool:
-            return False
-
-    reason = why_not_writable(spark, Elsewhere(f"file://{tmp_path}"))
-    assert "the driver cannot see the file" in reason
-
-
-def without_the_rights_of_root(directory: Path) -> Path:
-    """Return the path of a Python that runs without root's ability to bypass permissions."""
-    setpriv = shutil.which("setpriv")
-    drop = [setpriv, "--bounding-set", "-dac_override"]
-    if not setpriv or subprocess.run([*drop, "true"], check=False).returncode:
-        pytest.skip("needs the setpriv command and permission to drop capabilities")
-    python = directory / "python"
-    python.write_text(f'#!/bin/sh\nexec {" ".join(map(str, drop))} {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    return python
-
-
-@pytest.mark.long
-@runs_python_on_executors
-def test_copy_without_write_permission_for_executors_is_staged(
-    classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any
-) -> None:
-    """Only the executors' Python processes are denied; the JVM and the driver can write."""
-    context = classic_spark.sparkContext
-    monkeypatch.setattr(context, "pythonExec", str(without_the_rights_of_root(tmp_path)))
-    parent = tmp_path / "cache"
-    parent.mkdir()
-    request.addfinalizer(partial(os.umask, os.umask(0o222)))
-    monkeypatch.setenv(STAGING_VARIABLE, "auto")
-    options: dict[str, Any] = {"parent_cache_dir_url": f"file://{parent}"}
-    df = classic_spark.range(0, 10, 1, 2)
-    with pytest.raises(Exception, match="Permission denied"):
-        make_spark_converter(df, staging=False, **options)
-    assert "Permission denied" in why_not_writable(classic_spark, Location.of(str(parent)))
-    converter = make_spark_converter(df, **options)
-    assert ids(converter) == list(range(10))
-    assert directories(parent) == len(list(parent.iterdir()))
 
 
 def test_failed_staging_leaves_no_files(spark: Any, cache_dir: Path, set_conf: Any) -> None:

@@ -14,7 +14,6 @@ from tests.kit.small_datasets import array_of, map_of
 from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_tf
 
 from mdstorm import TransformSpec
-from mdstorm.errors import NullValueError
 from mdstorm.spark import SparkDatasetConverter
 
 NAN = float("nan")
@@ -71,31 +70,6 @@ def test_identity_transform_keeps_values(tmp_path: Path, type_: Any, values: lis
         assert repr(found) == repr(batch["x"])
     if "None" not in str(values):  # TensorFlow cannot represent these nulls
         assert with_tf(converter, transform_spec=IDENTITY, **BATCH) == with_tf(converter, **BATCH)
-
-
-@pytest.mark.parametrize(
-    ("type_", "values"),
-    [
-        ("boolean", [True, None, False, True]),
-        (array_of("boolean"), [[True], [None], [False], [True]]),
-    ],
-    ids=str,
-)
-def test_boolean_nulls_kept_by_transform_raise_error(
-    tmp_path: Path, type_: Any, values: list[Any]
-) -> None:
-    converter = two_shards(tmp_path, values, type_)
-    seen: list[Any] = []
-
-    def look(frame: pd.DataFrame) -> pd.DataFrame:
-        seen.extend(plain(frame["x"].tolist()))
-        return frame
-
-    with pytest.raises(NullValueError, match="column 'x' holds 1 null"):
-        torch_x(converter, TransformSpec(look), reader_pool_type="dummy")
-    assert seen[:4] == values
-    with pytest.raises(tf.errors.OpError, match="column 'x' holds 1 null"):
-        with_tf(converter, transform_spec=IDENTITY, **BATCH)
 
 
 @pytest.mark.parametrize(

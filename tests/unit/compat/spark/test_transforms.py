@@ -1,7 +1,6 @@
 """A `TransformSpec` in a loader: the function's input and its permitted output."""
 
 import datetime as dt
-import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,57 +10,20 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 import torch
-from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
+from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
 from mdstorm import TransformSpec
-from mdstorm.errors import InvalidArgumentError, TransformError
+from mdstorm.errors import TransformError
 from mdstorm.spark import SparkDatasetConverter
 
-INT, FLOAT = ("number", np.int64, (), False), ("half", np.float32, (), False)
+FLOAT = ("half", np.float32, (), False)
 #: Errors raised for a failing function. TensorFlow's errors keep only the message of the cause.
 ERRORS = (TransformError, ZeroDivisionError, tf.errors.OpError)
-
-
-def double(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(number=frame["number"] * 2)
 
 
 def numbers(converter: SparkDatasetConverter, read: Read, spec: TransformSpec, **more: Any) -> Any:
     batches = read(converter, transform_spec=spec, **{**IN_ORDER, "batch_size": 4, **more})
     return [batch["number"] for batch in batches]
-
-
-@with_either
-def test_transform_may_drop_all_rows_in_a_shard(ten: SparkDatasetConverter, read: Read) -> None:
-    late = TransformSpec(lambda frame: frame[frame["number"] >= 5])
-    assert numbers(ten, read, late, num_epochs=2) == [[5, 6, 7, 8], [9, 5, 6, 7], [8, 9]]
-
-
-@with_either
-def test_transform_that_drops_all_rows_warns_and_yields_no_batches(
-    ten: SparkDatasetConverter, read: Read
-) -> None:
-    with pytest.warns(UserWarning, match="No matching data is available"):
-        assert (
-            numbers(ten, read, TransformSpec(lambda frame: frame.iloc[:0]), num_epochs=None) == []
-        )
-
-
-def test_empty_batch_in_elastic_order_has_typed_tensors(ten: SparkDatasetConverter) -> None:
-    options = {"order": "elastic", "filters": [("number", ">=", 5)]}
-    loader = ten.make_torch_dataloader(
-        batch_size=5, transform_spec=TransformSpec(double), **options, **IN_ORDER
-    )
-    found = [(batch["number"].dtype, len(batch["number"])) for batch in loader]
-    assert found == [(torch.int64, 0), (torch.int64, 5)]
-
-
-@with_either
-def test_rows_are_shuffled_after_the_transform(ten: SparkDatasetConverter, read: Read) -> None:
-    spec = TransformSpec(double)
-    (found,) = numbers(ten, read, spec, batch_size=10, shuffling_queue_capacity=10, seed=3)
-    assert found != sorted(found)
-    assert sorted(found) == list(range(0, 20, 2))
 
 
 @pytest.fixture
@@ -102,25 +64,6 @@ def test_transform_gets_slices_of_a_large_shard_unless_whole_shards_are_requeste
     assert max(number for batch in found for number in batch) == rows
 
 
-def test_state_resumes_within_transformed_shard(ten: SparkDatasetConverter) -> None:
-    spec = TransformSpec(lambda frame: frame[frame["number"] % 3 != 0])
-    arguments: dict[str, Any] = {**IN_ORDER, "batch_size": 2, "transform_spec": spec}
-    first = ten.make_torch_dataloader(**arguments)
-    with pytest.raises(TypeError, match="may change the number of rows"):
-        len(first)
-    assert next(iter(first))["number"].tolist() == [1, 2]
-    second = ten.make_torch_dataloader(**arguments)
-    second.load_state_dict(first.state_dict())
-    assert torch.cat([batch["number"] for batch in second]).tolist() == [4, 5, 7, 8]
-
-
-@pytest.mark.long
-def test_transform_with_process_pool_runs_in_other_processes(ten: SparkDatasetConverter) -> None:
-    spec = TransformSpec(lambda frame: frame.assign(number=os.getpid()))
-    batches = with_torch(ten, transform_spec=spec, reader_pool_type="process", **IN_ORDER)
-    assert os.getpid() not in {pid for batch in batches for pid in batch["number"]}
-
-
 NAN = float("nan")
 
 
@@ -150,36 +93,6 @@ def torch_batch(converter: SparkDatasetConverter, spec: TransformSpec) -> Any:
 def tf_batch(converter: SparkDatasetConverter, spec: TransformSpec) -> Any:
     (batch,) = converter.make_tf_dataset(transform_spec=spec, **IN_ORDER)
     return batch
-
-
-TYPES: list[tuple[Any, torch.dtype, tf.DType]] = [
-    (np.bool_, torch.uint8, tf.bool),
-    (np.int8, torch.int8, tf.int8),
-    (np.int16, torch.int16, tf.int16),
-    (np.int32, torch.int32, tf.int32),
-    (np.int64, torch.int64, tf.int64),
-    (np.uint8, torch.uint8, tf.uint8),
-    (np.uint16, torch.int32, tf.int32),
-    (np.uint32, torch.int64, tf.int64),
-    (np.float16, torch.float16, tf.float16),
-    (np.float32, torch.float32, tf.float32),
-    (np.float64, torch.float64, tf.float64),
-]
-
-
-@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
-def test_transform_results_with_numpy_types_are_accepted(
-    two: SparkDatasetConverter, shape: tuple[int, ...]
-) -> None:
-    cells = {f"as_{dtype.__name__}": np.ones((2, *shape), dtype) for dtype, *_ in TYPES}
-    more = {n: (list(c) if shape else c, c.dtype.type, shape) for n, c in cells.items()}
-    spec = returning([1, 2], **more)
-    in_torch, in_tf = torch_batch(two, spec), tf_batch(two, spec)
-    for (name, expected), (_, torch_dtype, tf_dtype) in zip(cells.items(), TYPES, strict=True):
-        found, tensor = in_torch[name], getattr(in_tf, name)
-        assert (found.dtype, found.shape) == (torch_dtype, (2, *shape)), name
-        assert (tensor.dtype, tensor.shape) == (tf_dtype, (2, *shape)), name
-        assert found.tolist() == tensor.numpy().tolist() == expected.tolist(), name
 
 
 DAY, SECOND = 86_400 * 10**9, 10**9
@@ -244,13 +157,6 @@ def test_undeclared_dtype_is_cast_to_stored_type_in_tensorflow(
     spec = TransformSpec(lambda frame: frame / 2)
     assert torch_batch(two, spec)["x"].tolist() == [0.5, 1.0]
     assert tf_batch(two, spec).x.numpy().tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("dtype", [object(), "no such type"], ids=["object", "text"])
-def test_unknown_type_in_edit_fields_raises_error(two: SparkDatasetConverter, dtype: Any) -> None:
-    spec = returning([1, 2], dtype)
-    with pytest.raises(InvalidArgumentError, match="Unknown mapping of numpy"):
-        two.make_tf_dataset(transform_spec=spec)
 
 
 @pytest.mark.matrix

@@ -12,16 +12,14 @@ from tests.kit.readers import continue_as_another_process
 from tests.unit.compat.spark.converters import (
     Numbers,
     converter_of,
-    in_either_order,
     with_each,
     with_each_in_either_order,
 )
 from torch.utils.data import DataLoader
 
 from mdstorm.doctor import check_setup
-from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
-from mdstorm.ngram import NGram
-from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.reader import make_batch_reader
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import ExactOrder, StreamingDataset, open_dataset
 from mdstorm_backend.maintenance import head, inspect
@@ -109,31 +107,6 @@ class TestAutomaticShares:
             seen += explicit
         assert Counter(seen) == Counter(range(ROWS))
         assert not caplog.records
-
-    @pytest.mark.long
-    @in_either_order
-    def test_auto_share_is_determined_when_pass_begins(
-        self, thousand: SparkDatasetConverter, launch: Launch, order: str
-    ) -> None:
-        url = thousand.cache_dir_url
-        loaders = [thousand.make_torch_dataloader(16, order=order, **AUTO) for _ in range(2)]
-        datasets = [thousand.make_tf_dataset(16, order=order, **AUTO) for _ in range(2)]
-        seen: dict[str, list[int]] = {"torch": [], "tf": [], "batches": [], "rows": []}
-        batches = [make_batch_reader(url, order=order, **AUTO) for _ in range(2)]
-        rows = [make_reader(url, order=order, **AUTO) for _ in range(2)]
-        for rank in range(2):
-            launch(rank, 2)
-            seen["torch"] += [n for batch in loaders[rank] for n in batch["number"].tolist()]
-            seen["tf"] += [n for batch in datasets[rank] for n in batch.number.numpy().tolist()]
-            with batches[rank] as reader:
-                seen["batches"] += [n for batch in reader for n in batch.number.tolist()]
-            with rows[rank] as reader:
-                seen["rows"] += [int(row.number) for row in reader]
-        for name, found in seen.items():
-            assert Counter(found) == Counter(range(ROWS)), name
-        ngram = NGram({0: ["number"], 1: ["number"]}, 1, "number")
-        with pytest.raises(UnsupportedArgumentError, match="n-grams cannot be combined with"):
-            make_reader(url, ngram, cur_shard="auto")
 
     @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
     def test_ranks_with_different_row_counts_have_same_number_of_batches(

@@ -101,6 +101,10 @@ def test_text_in_arrays_keeps_trailing_nul_characters() -> None:
     assert listed(run([["a\0"], ["b"]], np.str_, (None,))) == [["a\0"], ["b"]]
 
 
+def test_null_booleans_in_arrays_stay_null() -> None:
+    assert listed(run([[True], [None]], np.bool_, (None,))) == [[True], [None]]
+
+
 @pytest.mark.parametrize("tail", [(3,), (2, 3)], ids=str)
 def test_empty_column_has_the_declared_type(tail: tuple[int, ...]) -> None:
     values = run(pd.Series([], dtype=object), np.float32, tail)
