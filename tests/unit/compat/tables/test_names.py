@@ -397,6 +397,7 @@ def test_default_databricks_profile_configures_each_process(
     orders: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other processes know only the host, and the SDK ignores the profile if given a host."""
+    monkeypatch.setattr(workspace, "clients", {})
     for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
         monkeypatch.delenv(name)
     profile = f"[DEFAULT]\nhost = {orders.unity.url}\ntoken = {TOKEN}\n"

@@ -128,7 +128,7 @@ def store(
     location.write("a.parquet", [sink.getvalue().to_pybytes()])
     forget_filesystems()
     catalog.unity.add(NAME, found.url, "PARQUET", table_type="EXTERNAL")
-    catalog.unity.vend = lambda prefix, seconds: found.answer
+    monkeypatch.setattr(catalog.unity, "vend", lambda prefix, seconds: found.answer)
     for name, value in found.environment.items():
         monkeypatch.setenv(name, value)
     return found
@@ -173,9 +173,12 @@ def test_secrets_for_named_table_appear_in_no_output(
 
 
 def test_error_for_rejected_credentials_contains_no_secrets(
-    store: Store, catalog: Catalog, leaks: Callable[..., list[str]]
+    store: Store,
+    catalog: Catalog,
+    monkeypatch: pytest.MonkeyPatch,
+    leaks: Callable[..., list[str]],
 ) -> None:
-    catalog.unity.vend = lambda prefix, seconds: store.refused
+    monkeypatch.setattr(catalog.unity, "vend", lambda prefix, seconds: store.refused)
     with pytest.raises(CredentialsError, match=NAME) as caught:
         make_batch_reader(NAME)
     texts = [str(caught.value), repr(caught.value), str(caught.getrepr(style="long"))]
