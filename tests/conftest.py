@@ -105,12 +105,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     add_long_to_other_cases(items)
 
 
+#: Packages that Keras imports if they are installed, for what no test uses.
+_OPTIONAL_FOR_KERAS = ("matplotlib", "sklearn")
+
+
 def pytest_collection() -> None:
     # Imports create many objects that stay; visiting them takes a sixth of the time of importing.
     gc.disable()
+    for name in _OPTIONAL_FOR_KERAS:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # cannot be imported
 
 
 def pytest_collection_finish() -> None:
+    for name in _OPTIONAL_FOR_KERAS:
+        if sys.modules[name] is None:
+            del sys.modules[name]
     # Without this, each full garbage collection would visit all imported objects again.
     gc.freeze()
     gc.enable()
