@@ -47,6 +47,12 @@ def pieces(order: ExactOrder, sizes: list[int], epoch: int = 0) -> list[range]:
     return order.pieces(bounds, order.rows(sum(sizes)), epoch)
 
 
+def test_rows_of_a_rank_are_known_if_there_are_as_many_rows_as_ranks() -> None:
+    ranks = [ExactOrder(rank=rank, world_size=3) for rank in range(3)]
+    counts = [[order.rows_of_rank(rows) for order in ranks] for rows in (2, 3, 7)]
+    assert counts == [[None] * 3, [1, 1, 1], [3, 2, 2]]
+
+
 def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
     bounds, found = np.array([0, 50, 100]), set()
     for seed, epoch in product((1, 2), (0, 1)):

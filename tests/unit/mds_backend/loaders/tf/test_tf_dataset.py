@@ -214,6 +214,7 @@ def rows(batches: Any) -> list[int]:
         ({"num_epochs": 3}, 43),
         ({"num_epochs": None}, INFINITE),
         ({"shuffle": {"rank": 1, "world_size": 3}}, 5),
+        ({"shuffle": {"rank": 1, "world_size": ROWS}}, 1),
         ({"shuffle": AUTO}, 15),
     ],
 )
@@ -575,9 +576,14 @@ def rest_by_optionals(iterator: Any) -> None:
         pass
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("rest", [rest_of_graph, rest_by_optionals])
-@pytest.mark.parametrize("made", [lambda dataset: dataset, mapped, read_at_once])
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda dataset: dataset,
+        *(pytest.param(made, marks=pytest.mark.long) for made in (mapped, read_at_once)),
+    ],
+)
 def test_iterator_used_by_python_and_then_by_tensorflow_uses_up_epoch(
     numbers: Dataset, made: Any, rest: Any
 ) -> None:
