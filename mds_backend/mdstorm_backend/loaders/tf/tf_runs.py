@@ -132,13 +132,10 @@ class TFRun:
         self.current.leave()
 
     def hand_over(self) -> None:
-        """Record that TensorFlow itself takes the batches: what it has requested is used."""
-        if not self.by_python:
-            return
+        """Record that TensorFlow itself takes the batches from now on."""
         self.by_python = False
         if self.current is not None:
             self.current.logs_endless = False
-            self.current.usage.batches = self.requested
 
     def end(self) -> None:
         """Record that the end of the iteration is used, if it has begun."""
