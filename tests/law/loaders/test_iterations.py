@@ -149,6 +149,13 @@ class Kind:
 SHARED = (another, copy.copy)
 BOTH = (copy.deepcopy, pickled)
 EITHER = (itself, attrgetter("dataset"))
+SAMPLES: dict[str, Any] = {
+    "has_length": False,
+    "traces": False,
+    "keeps": False,
+    "peek": 0,
+    "examples": 10,
+}
 IN_SHARDS = Rows(UNEVEN, exact, shuffles_rows=False)
 KINDS = {
     "exact": Kind(torch_loader, Rows(UNEVEN, exact), SHARED, BOTH, EITHER),
@@ -190,15 +197,13 @@ KINDS = {
     ),
     "elastic": Kind(torch_loader, Rows(EVEN, elastic, 2), SHARED, BOTH, EITHER),
     "converter": Kind(partial(converted, "make_torch_dataloader"), IN_SHARDS, copies=BOTH),
-    "samples": Kind(
-        streaming, Rows(EVEN, exact, 1), has_length=False, traces=False, peek=0, keeps=False
+    "samples": Kind(streaming, Rows(EVEN, exact, 1), **SAMPLES),
+    "elastic samples": Kind(streaming, Rows(EVEN, elastic, 1), **SAMPLES),
+    "DataLoader": Kind(
+        partial(over_reader, DataLoader), Rows(GROUPS, exact), has_length=False, examples=10
     ),
-    "elastic samples": Kind(
-        streaming, Rows(EVEN, elastic, 1), has_length=False, traces=False, peek=0, keeps=False
-    ),
-    "DataLoader": Kind(partial(over_reader, DataLoader), Rows(GROUPS, exact), has_length=False),
     "BatchedDataLoader": Kind(
-        partial(over_reader, BatchedDataLoader), Rows(GROUPS, exact), has_length=False
+        partial(over_reader, BatchedDataLoader), Rows(GROUPS, exact), has_length=False, examples=10
     ),
     "TensorFlow": Kind(
         partial(converted, "make_tf_dataset"),

@@ -95,6 +95,7 @@ def drop_schema(directory: Path) -> None:
     (directory / "index.json").write_text(json.dumps(index))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kept_bytes", [0, 40])
 @pytest.mark.parametrize("compression", [None, "zstd"])
 def test_damaged_first_shard_without_schema_in_index_is_skipped(

@@ -68,9 +68,15 @@ def test_damaged_states_raise_error_and_change_nothing(
     state = loader.state_dict()
     (state if key in state else state["mdstorm"])[key] = value
     dataset = dataset_of(url, "elastic")
-    for wrong, expected in ((state, message), ("state", "a state must be a dict that state_dict")):
-        with pytest.raises(StateMismatchError, match=expected):
-            loader_of(dataset).load_state_dict(wrong)  # type: ignore[arg-type]
+    wrong: dict[str, Any] = {
+        message: state,
+        "a state must be a dict that state_dict": "state",
+        "not taken in the order 'elastic'": {**state, "mdstorm": 3},
+    }
+    for expected, each in wrong.items():
+        for loads in (dataset, loader_of(dataset)):
+            with pytest.raises(StateMismatchError, match=expected):
+                loads.load_state_dict(each)
     assert dataset.next_epoch == 0
 
 
@@ -159,6 +165,7 @@ def test_sample_count_beyond_last_row_means_end_of_pass(url: str) -> None:
     assert dataset.state_dict()["epoch"] == 1
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_dataset_state_with_0_samples_resumes_with_next_epoch_if_end_not_requested(

@@ -68,6 +68,7 @@ def check(batch: Any, shape: tuple[int, int]) -> int:
     return len(pixels)
 
 
+@pytest.mark.matrix
 @ORDERS
 @pytest.mark.parametrize(
     ("size", "shape"), [(None, (24, 32)), (16, (16, 16)), ((8, 20), (8, 20)), ([9, 9], (9, 9))]

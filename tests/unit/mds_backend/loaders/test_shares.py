@@ -23,6 +23,7 @@ ROWS, SHARDS = 1_000, 13
 BATCH = 20
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_loader_made_before_the_rank_is_set_reads_the_ranks_share(

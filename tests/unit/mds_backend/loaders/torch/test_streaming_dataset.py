@@ -139,6 +139,7 @@ def test_batches_from_streams_with_different_columns_raise_error(tmp_path: Path)
         next(iter(StreamingDataLoader(StreamingDataset(streams=both, columns=["z"]))))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("compression", [None, "zstd"])
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_remote_shards_are_downloaded_to_the_local_directory(

@@ -35,11 +35,10 @@ collated = partial(torch_loader, collate_fn=default_collate)
 MAKERS = [(collated, 1), (negative, -1)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("make", "sign"), MAKERS)
-@pytest.mark.parametrize(
-    ("num_workers", "drop_last"),
-    [(0, False), (0, True), (2, True), pytest.param(2, False, marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("drop_last", [False, True])
 def test_batches_of_samples_equal_batches_of_columns(
     numbers: Dataset, make: Any, sign: int, num_workers: int, drop_last: bool
 ) -> None:
