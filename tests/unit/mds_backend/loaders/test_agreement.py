@@ -142,13 +142,6 @@ def test_different_seeds_raise_error_without_shuffling_if_they_choose_samples(
         read(43)
 
 
-def test_different_seeds_are_ignored_if_elastic_order_does_not_use_them(pair: World) -> None:
-    def read(_: Any, rank: int) -> None:
-        rows(pair.loader(shuffle=False, shuffle_seed=42 + rank))
-
-    assert not pair.warned(read)
-
-
 def test_different_seeds_raise_error_before_the_second_batch(pair: World) -> None:
     pair.become(0)
     rows(pair.loader(shuffle_seed=42))
@@ -186,10 +179,6 @@ def test_different_seeds_warn_in_exact_order(pair: World) -> None:
 
     (found,) = pair.warned(read)
     assert "seed 2, and rank 0 with 1" in found
-
-
-def test_different_seeds_are_ignored_in_stored_order(pair: World) -> None:
-    assert not pair.warned(lambda _, rank: rows(pair.loader(ExactOrder(seed=5 + rank))))
 
 
 @in_both_orders
@@ -400,6 +389,7 @@ OTHER_ROWS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.mark.matrix
 @in_both_orders
 @pytest.mark.parametrize("selections", list(OTHER_ROWS))
 def test_other_rows_of_first_loaders_raise_error_before_third_batch(
@@ -576,6 +566,16 @@ QUIET: dict[str, Callable[[World, Any, int], object]] = {
     "all rows, stated by one rank": lambda world, loader, rank: chosen(
         world, None if rank else slice(None)
     ),
+    "seeds that the elastic order does not use": lambda world, loader, rank: rows(
+        world.loader(shuffle=False, shuffle_seed=42 + rank)
+    ),
+    "seeds in stored order": lambda world, loader, rank: rows(
+        world.loader(ExactOrder(seed=5 + rank))
+    ),
+    "a transform on rank 0 alone": lambda world, loader, rank: (
+        rank or rows(world.loader(ExactOrder(), 7, transform=Same())),
+        rows(world.loader(ExactOrder())),
+    ),
     "other rows and columns on rank 0 alone": lambda world, loader, rank: (
         rank or chosen(world, VALIDATION, columns=["number"]),
         chosen(world, TRAIN),
@@ -583,6 +583,7 @@ QUIET: dict[str, Callable[[World, Any, int], object]] = {
 }
 
 
+@pytest.mark.matrix
 @in_both_orders
 @pytest.mark.parametrize("program", list(QUIET))
 def test_correct_programs_do_not_warn(pair: World, program: str, order: Any) -> None:
@@ -598,14 +599,6 @@ def test_split_that_only_rank_0_reads_is_not_compared_with_other_splits(
     def read(loader: Any, rank: int) -> None:
         for split in ("train",) if rank else ("val", "train"):
             rows(pair.loader(local=str(tmp_path), split=split))
-
-    assert pair.warned(read) == []
-
-
-def test_loader_with_transform_on_rank_0_is_not_compared_with_loaders_without(pair: World) -> None:
-    def read(loader: Any, rank: int) -> None:
-        for transform in (None,) if rank else (Same(), None):
-            rows(pair.loader(ExactOrder(), 7 if transform else BATCH, transform=transform))
 
     assert pair.warned(read) == []
 

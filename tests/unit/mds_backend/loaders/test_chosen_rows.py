@@ -123,22 +123,6 @@ def test_workers_read_the_chosen_rows(url: str, workers: int) -> None:
     assert sorted(chain.from_iterable(found)) == sorted(LONG)
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_state_of_workers_resumes_on_other_ranks(url: str, workers: int) -> None:
-    shuffle = {"seed": 4, "shuffle_rows": True, "world_size": 2}
-    seen: list[int] = []
-    for rank in range(2):
-        one = loader(url, LONG, 3, {**shuffle, "rank": rank}, num_workers=workers)
-        seen += [row for batch in taken(one, 2) for row in batch]
-    for rank in range(3):
-        other = loader(url, LONG, 2, {**shuffle, "rank": rank, "world_size": 3})
-        other.load_state_dict(one.state_dict())
-        seen += rows(other)
-    assert Counter(seen) == Counter(LONG)
-
-
 def test_shuffled_rows_are_permuted_within_windows_of_shards(tmp_path: Path) -> None:
     url = write_numbers(tmp_path / "data", 4000, tasks=8).url
     chosen = np.random.default_rng(1).integers(0, 4000, 2000)

@@ -75,20 +75,6 @@ def test_ranks_have_equal_batch_counts_and_read_every_row(
         assert found == Counter(wanted)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("size", "num_workers"), [(2, 0), (5, 0), (2, 2), (5, 2)])
-def test_rank_with_one_row_fewer_gets_an_empty_batch_if_batches_have_one_row(
-    numbers: Dataset, size: int, num_workers: int
-) -> None:
-    """Each rank's batches are the same as without a transform."""
-    for rank in range(size):
-        options = {"batch_size": 1, "num_workers": num_workers}
-        plain, made = (
-            loader_of(numbers, rank, size, transform=each, **options) for each in (None, Same())
-        )
-        assert column(made) == column(plain)
-
-
 def test_transform_that_drops_too_many_rows_raises_error(numbers: Dataset) -> None:
     loader = loader_of(numbers, 0, 2, transform=most(0.99), batch_size=10)
     with pytest.raises(

@@ -127,17 +127,6 @@ def test_empty_items_are_neither_yielded_nor_counted(numbers: Dataset, order: st
 
 
 @in_either_order
-def test_state_before_last_batch_resumes_with_that_batch(numbers: Dataset, order: str) -> None:
-    loader, other = loader_of(numbers, order), loader_of(numbers, order)
-    batches = read_by(loader)
-    *_, last = islice(batches, 3)
-    other.load_state_dict(loader.state_dict(unused=1))
-    assert next(iter(list(read_by(other)))) == last
-    other.load_state_dict(loader.state_dict())
-    assert list(read_by(other)) == list(batches)
-
-
-@in_either_order
 def test_states_before_latest_batches_resume_with_these_batches_in_each_epoch(
     numbers: Dataset, order: str
 ) -> None:
@@ -164,6 +153,7 @@ def test_state_before_last_batch_resumes_with_that_batch_if_empty_items_follow(
     assert list(read_by(other, first)) == [only]
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("batch_size", [1, 3, 7, 15])
 @pytest.mark.parametrize("drop_last", [False, True])

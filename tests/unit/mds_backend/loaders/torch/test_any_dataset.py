@@ -266,23 +266,6 @@ def test_loader_that_counts_samples_in_its_items_resumes_from_its_state(
 @pytest.mark.long
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("batches", [3, 11, 14])
-def test_loader_with_its_own_get_batch_size_has_states_in_every_epoch(
-    url: str, batches: int, num_workers: int, order: str
-) -> None:
-    def loader() -> StreamingDataLoader:
-        dataset = made_in(order, StreamingDataset, url, num_epochs=2)
-        return CountedPacks(dataset, 4, num_workers=num_workers)
-
-    first, second = loader(), loader()
-    begun = column(islice(first, batches))
-    second.load_state_dict(first.state_dict())
-    assert flat(begun + column(second)) == flat(column(loader()))
-
-
-@pytest.mark.long
-@in_either_order
-@pytest.mark.parametrize("num_workers", [0, 2])
 def test_worker_state_within_a_dataset_batch_raises_error(
     url: str, num_workers: int, order: str
 ) -> None:

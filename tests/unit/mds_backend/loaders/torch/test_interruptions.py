@@ -93,15 +93,15 @@ def check_each_row_once(seen: list[int], rest: list[int]) -> None:
     assert len(seen) + len(rest) in range(ROWS, ROWS + SIZE)  # elastic order may repeat some
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("error", [StopError, KeyboardInterrupt])
 @pytest.mark.parametrize("order", ["exact", "elastic"])
-@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("stop", [1, 2, 11])
 @pytest.mark.usefixtures("small")
 def test_state_after_exception_in_loop_resumes_with_next_batch(
-    url: str, order: str, workers: int, error: type[BaseException], stop: int
+    url: str, order: str, error: type[BaseException], stop: int
 ) -> None:
-    loader = loader_of(url, order, workers)
+    loader = loader_of(url, order, 0)
     seen = taken(loader, stop, error)
     assert len(seen) == stop * SIZE
     check_each_row_once(seen, remaining_after(loader, url, order, 0))
@@ -181,27 +181,6 @@ def killed_at(batch: dict[str, Any]) -> dict[str, Any]:
     if FAILS_AT and FAILS_AT[0] in batch["number"].tolist():
         os.kill(os.getpid(), signal.SIGKILL)
     return batch
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(80))
-def test_resuming_after_random_interrupts_loses_no_rows(
-    url: str, seed: int, tmp_path: Path
-) -> None:
-    draw = random.Random(seed)
-    order, workers = draw.choice(["exact", "elastic"]), draw.choice([0, 0, 0, 2])
-    error = draw.choice([StopError, KeyboardInterrupt])
-    seen: list[int] = []
-    loader = loader_of(url, order, workers)
-    for _ in range(draw.randint(1, 4)):
-        left = -(-(ROWS - len(seen)) // SIZE)
-        if left < 3:
-            break
-        seen += taken(loader, draw.randint(2, left - 1), error)
-        state = json.loads(json.dumps(loader.state_dict()))
-        loader = loader_of(url, order, draw.choice([0, 0, 2]))
-        loader.load_state_dict(state)
-    check_each_row_once(seen, remaining_after(loader, url, order, 0))
 
 
 #: Row counts of a small table, which is read without threads, and of a large one.

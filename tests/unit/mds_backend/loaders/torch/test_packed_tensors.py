@@ -67,13 +67,16 @@ def test_changing_an_unpacked_tensor_does_not_change_the_others() -> None:
 
 
 @given(st.lists(tensors(), min_size=1), st.booleans())
-def test_pinned_batches_equal_the_given_ones(given_: list[torch.Tensor], is_large: bool) -> None:
+def test_pinned_and_received_batches_equal_the_given_ones(
+    given_: list[torch.Tensor], is_large: bool
+) -> None:
     large = [torch.arange(1 << 16, dtype=torch.int32).reshape(2, -1).T] if is_large else []
     batch = {"tensors": [*given_, *large], "first": (given_[0], None)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "empty", unpinned)
         [(found, *_)] = moved_batches.pinned(numbered(batch), are_dicts=False)
     assert_same_tensors(found, batch)
+    assert_same_tensors(unpack_batches(pack_batches([batch, batch])), [batch, batch])
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")

@@ -119,16 +119,6 @@ def test_small_tensors_in_a_batch_are_sent_together() -> None:
     assert_same_tensors(ids, tensors["ids"])
 
 
-def test_empty_batch_is_received_with_its_shapes_and_dtypes() -> None:
-    table = torch.arange(12).reshape(6, 2)
-    batch = {"column": table[:0, 1], "other": table[:, 1][3:3], "rows": table[:0]}
-    [found] = unpack_batches(pack_batches([batch]))
-    assert_same_tensors(found, batch)
-    assert {name: tensor.dtype for name, tensor in found.items()} == dict.fromkeys(
-        batch, torch.int64
-    )
-
-
 def test_workers_send_a_ranks_empty_last_batch(tmp_path: Path) -> None:
     columns = {"number": range(64), "other": range(64)}
     dataset = write_dataset(tmp_path / "data", columns, dict.fromkeys(columns, "long"))
