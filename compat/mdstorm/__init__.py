@@ -43,6 +43,7 @@ _HOMES = {
 #: Modules and the optional library that each one requires.
 _NEEDED = {
     "lightning": "lightning",
+    "mlflow": "mlflow",
     "pytorch": "torch",
     "pytorch_lightning": "pytorch_lightning",
     "tf_utils": "tensorflow",

@@ -5,9 +5,11 @@ import importlib
 import inspect
 import logging
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.kit.programs import run_program
 
 import mdstorm
 import mdstorm_backend
@@ -70,6 +72,18 @@ def test_submodules_are_available_without_import(
 def test_dir_lists_submodule_if_its_framework_is_mocked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow", ModuleType("tensorflow"))
     assert "tf_utils" in dir(mdstorm)
+
+
+def test_names_in_dir_can_be_read_without_optional_libraries(tmp_path: Path) -> None:
+    program = """
+import sys
+for library in "lightning mlflow pyspark pytorch_lightning tensorflow torch transformers".split():
+    sys.modules[library] = None
+import mdstorm
+for name in dir(mdstorm):  # as help(mdstorm) does
+    getattr(mdstorm, name)
+"""
+    run_program(program, cwd=tmp_path)
 
 
 def parameters(function: object) -> str:
