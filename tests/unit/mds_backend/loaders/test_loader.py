@@ -214,6 +214,19 @@ def test_state_after_interrupt_in_pass_callback_resumes_with_next_batch(
     assert seen + list(read_by(other)) == list(read_by(loader_of(numbers, order)))
 
 
+def test_pass_callback_is_called_when_a_state_within_an_epoch_is_loaded(
+    numbers: Dataset,
+) -> None:
+    loader, other = (loader_of(numbers, "exact") for _ in range(2))
+    passes: list[Any] = []
+    other.epochs.follow(replace(other.options, on_pass=passes.append))
+    other.load_state_dict(loader.state_dict())  # the beginning of an epoch: nothing was read
+    assert not passes
+    next(iter(read_by(loader)))
+    other.load_state_dict(loader.state_dict())
+    assert passes == [other.epochs]
+
+
 class InterruptedOffset(int):
     """An offset that is interrupted when first compared, just before a batch is recorded.
 
