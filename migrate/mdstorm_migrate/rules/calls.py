@@ -184,7 +184,8 @@ _CONVERTERS = {"SparkDatasetConverter", "make_spark_converter"}
 _OPENING = re.compile(r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy", re.IGNORECASE)
 #: Functions that return the same paths in a different form.
 _SAME = re.compile(
-    "Path|basename|concat|format|join|list|removeprefix|replace|sorted|split|str|strip|urlparse"
+    "Path|basename|concat|enumerate|format|join|list|next|removeprefix|replace|reversed|sorted|split"
+    "|str|strip|urlparse|zip"
 )
 #: Functions of libraries that only show paths, test them, or put them in arrays.
 _SHOWING = re.compile(
@@ -244,7 +245,8 @@ def _kept_as(module: PythonModule, node: ast.AST) -> Iterator[ast.Name]:
             match module.statement(one):
                 case ast.Assign(targets=[target]) | ast.For(target=target):
                     targets.append(target)
-        new = {target.id for target in targets if isinstance(target, ast.Name)} - seen
+        bound = [one for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+        new = {one.id for one in bound if isinstance(one.ctx, ast.Store)} - seen
         seen |= new
         reads = [read.node for name in new for read in module.scopes.references.get(name, ())]
         yield from reads

@@ -16,6 +16,8 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
     ("all(u.endswith('.parquet') for u in c.file_urls)", "u"),
     ("[pq.ParquetFile(u) for u in c.file_urls]", "u"),
     ("u = c.cache_dir_url\nPath(u).read_bytes()", "u"),
+    ("first, *rest = c.file_urls\nopen(first.replace('file://', ''))", "first"),
+    ("for number, u in enumerate(c.file_urls): pq.read_table(u)", "u"),
     ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
     # functions of other libraries, whatever their names
     ("import pyarrow.dataset as ds\nds.dataset(c.file_urls)", "c.file_urls"),
