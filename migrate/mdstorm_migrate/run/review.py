@@ -13,7 +13,7 @@ shows the comment's subject.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mdstorm_migrate.base.document import COMMENTED, Document, TodoComment, todo_comments, todo_text
@@ -57,7 +57,13 @@ def todos_of(
     """
     existing = {comment.start: comment for comment in todo_comments(document)}
     found = Todos()
-    covered: set[Hashable] = set()
+    # A comment of an earlier run also stands for places that it had in common with this one.
+    covered: set[tuple[str, str]] = {
+        _cause(one)
+        for one in findings
+        for comment in existing.values()
+        if one.remedy and comment.rule == one.rule and comment.text.endswith(_cause(one)[1])
+    }
     claimed: set[int] = set()
     ordered = sorted(findings, key=lambda one: one.start)
     reported = [one for one in ordered if not one.is_open_todo]
@@ -91,7 +97,7 @@ def todos_of(
     return found
 
 
-def _cause(found: Finding) -> Hashable:
+def _cause(found: Finding) -> tuple[str, str]:
     """Return a key that is the same for all findings that share a comment."""
     remedy = found.remedy or ""
     return found.rule, remedy.removeprefix(found.message) or remedy

@@ -135,6 +135,16 @@ def test_text_that_resembles_todo_comment_is_not_reported(path: str, text: str) 
     assert manual(text, path) == []
 
 
+def test_second_unsafe_run_adds_no_comment_for_place_that_shared_one() -> None:
+    text = (
+        "from petastorm.reader import ArrowReaderWorker, Reader\nclass R(Reader):\n"
+        "    def _filter_row_groups(self): ...\ndef f(r): return r._workers_pool\n"
+    )
+    first = migrate(text, unsafe=True).output
+    assert first.count("PM117") == 1
+    assert migrate(first, unsafe=True).output == first
+
+
 def test_todo_comments_for_unselected_rules_are_not_reported(tmp_path: Path) -> None:
     text = f"{MARK} PM107: mind\nx = 1\n"
     assert manual(text, ignore=["PM107"]) == []
