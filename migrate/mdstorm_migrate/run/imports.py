@@ -149,6 +149,7 @@ class ImportGraph:
             path: [(item, resolver.files(path, item)) for item in items]
             for path, items in imports.items()
         }
+        self._tests = [path for path in imports if TEST.fullmatch(path.stem)]
         self.imported: defaultdict[Path, set[Path]] = defaultdict(set)
         self.importers: defaultdict[Path, set[Path]] = defaultdict(set)
         for path, targets in self.targets.items():
@@ -172,12 +173,8 @@ class ImportGraph:
     def reached_by_patch(self, path: Path) -> set[Path]:
         """Return the files that run in one process with `path`, which replaces parts of modules."""
         with_it = closure([path], self.importers)
-        served = {one.parent for one in with_it if one.stem == "conftest"}
-        with_it |= {
-            one
-            for one in self.targets
-            if TEST.fullmatch(one.stem) and not served.isdisjoint(one.parents)
-        }
+        if served := {one.parent for one in with_it if one.stem == "conftest"}:
+            with_it |= {one for one in self._tests if not served.isdisjoint(one.parents)}
         return closure(with_it, self.imported)
 
 
