@@ -10,6 +10,7 @@ from mdstorm_backend.errors import (
     InvalidArgumentError,
     StateMismatchError,
 )
+from mdstorm_backend.loaders import trace_of_state
 
 ROWS, SHARDS = 103, 9
 
@@ -88,7 +89,9 @@ def test_trace_of_a_state_needs_no_seed(local: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["exact", "elastic"])
-def test_endless_pass_has_each_row_by_the_end_of_the_next_epoch(local: str, order: str) -> None:
+def test_endless_pass_has_each_row_by_the_end_of_the_next_epoch(
+    local: str, order: str, numbers: Dataset
+) -> None:
     run = {**RUN, "order": order, "num_epochs": None, "drop_last": False}
     loader = make(local, 1, 3, run)
     trace, batches = loader.trace(), rows_of(islice(loader, 40))
@@ -97,6 +100,8 @@ def test_endless_pass_has_each_row_by_the_end_of_the_next_epoch(local: str, orde
         batch, rank = trace.where(row)
         assert row in trace.rows(batch, rank)
         assert batch < 8
+    resumed = trace_of_state(loader.state_dict(), numbers, batch_size=10)
+    assert resumed.rows(0, 1).tolist() == trace.rows(40, 1).tolist()
 
 
 @pytest.mark.parametrize("order", ["exact", "elastic"])

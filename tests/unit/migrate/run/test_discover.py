@@ -94,6 +94,14 @@ def test_special_file_is_skipped_without_opening_it(tmp_path: Path) -> None:
     assert named.is_error
 
 
+def test_named_file_of_unknown_kind_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    assert list(discover([tmp_path])) == []
+    (named,) = discover([tmp_path / "a.parquet"])
+    what = "not a kind of file that can be migrated"
+    assert named == Skipped(tmp_path / "a.parquet", what, is_error=True)
+
+
 IGNORE = """\
 # comment
 *.log.py
