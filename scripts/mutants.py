@@ -67,13 +67,14 @@ _PROGRAMS = re.compile(r"/wild\d*/\w+/")
 #: The folders below tests/ for a folder or file of source, if they do not mirror it.
 _AREAS = {
     "compat/mdstorm/_compare": ["contract/compare"],
-    "compat/mdstorm/_conversion.py": ["unit/compat/etl", "edge/cli"],
+    "compat/mdstorm/_conversion.py": ["unit/compat/etl", "unit/compat/tables", "edge/cli"],
     "compat/mdstorm/_readers": ["unit/compat/reader", "unit/compat/transforms"],
     "compat/mdstorm/_tensorflow": ["unit/compat/tf"],
     "compat/mdstorm/_torch": ["unit/compat/pytorch"],
     "compat/mdstorm/cli": ["edge/cli"],
     "compat/mdstorm/doctor": ["edge/doctor"],
     "compat/mdstorm/reader_impl": ["unit/compat/reader"],
+    "mds_backend/mdstorm_backend/cache": ["unit/mds_backend/cache", "unit/mds_backend/datasets"],
     "mds_backend/mdstorm_backend/datasets": [
         "unit/mds_backend/datasets",
         "unit/mds_backend/loaders",
@@ -81,6 +82,8 @@ _AREAS = {
     ],
     "mds_backend/mdstorm_backend/elastic": ["unit/mds_backend/elastic", "unit/mds_backend/loaders"],
     "mds_backend/mdstorm_backend/integrations": ["unit/mds_backend/loaders"],
+    "mds_backend/mdstorm_backend/loaders/tf": ["unit/mds_backend/loaders"],
+    "mds_backend/mdstorm_backend/loaders/torch": ["unit/mds_backend/loaders"],
     "mds_backend/mdstorm_backend/mosaic": ["unit/mds_backend/streaming"],
     "mds_backend/mdstorm_backend/order": ["unit/mds_backend/order", "unit/mds_backend/loaders"],
     "mds_backend/mdstorm_backend/read": ["unit/mds_backend/read", "unit/mds_backend/loaders"],

@@ -141,6 +141,13 @@ def transform(fields: Fields, spec: TransformSpec, batch: dict[str, Values]) -> 
     return PandasTransform(spec, schema, schema.names)(batch)
 
 
+def test_values_are_copies_of_the_frame_that_a_function_keeps() -> None:
+    kept = pd.DataFrame({"x": [1.0, 2.0]})
+    found = transform({"x": "double"}, TransformSpec(lambda _: kept), {"x": np.zeros(2)})["x"]
+    found[0] = 9  # type: ignore[index]
+    assert kept["x"].tolist() == [1, 2]
+
+
 def test_repeated_column_names_raise_error() -> None:
     spec = TransformSpec(lambda frame: pd.concat([frame, frame], axis=1))
     with pytest.raises(TransformError, match=r"several columns named \['id'\]: rename or drop"):
