@@ -206,6 +206,7 @@ def _holds_requirements(string: Setting) -> bool:
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"']*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"']*)\1""")
 _EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
+_OPTIONAL = re.compile(r"\boptional[ \t]*=[ \t]*true\b")
 _URL = re.compile(r"""[ \t]*["'](?:[\w+.-]+://|file:)""")
 _ORIGIN = re.compile(r"""\b(git|path|url|file|ref)[ \t]*=""")
 _OLD_PYTHON = re.compile(
@@ -235,7 +236,8 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         yield Finding(rule, "note", key.start, key.stop, needs.why_petastorm_stays)
         if needs.moved and not is_named:
             items = [rewriting.requirement_of(document, names), *transitive]
-            yield from _add_dependencies(document, key, rule, items)
+            is_optional = _OPTIONAL.search(value) is not None
+            yield from _add_dependencies(document, key, rule, items, is_optional=is_optional)
         return
     if is_named:
         line_of = document.lines.start_of
@@ -247,12 +249,16 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     yield from _add_dependencies(document, key, rule, transitive)
 
 
-def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
+def rewrite_extras(document: Document, rule: str) -> Iterator[Edit]:
     """Yield edits to ``[tool.poetry.extras]``, whose strings are names of dependencies."""
+    text, stays = document.text, document.needs.importers
     for string in toml_strings(text):
         name = text[string.start : string.stop].lower()
         if string.section == "tool.poetry.extras" and name == "petastorm":
-            yield Edit(rule, "exact", string.start, string.stop, "mdstorm", "follow the dependency")
+            quote = text[string.stop]
+            new = f"mdstorm{quote}, {quote}" if stays else "mdstorm"
+            stop = string.start if stays else string.stop
+            yield Edit(rule, "exact", string.start, stop, new, "follow the dependency")
 
 
 def _value_edits(
@@ -294,7 +300,7 @@ def _is_copy(value: str) -> bool:
 
 
 def _add_dependencies(
-    document: Document, key: TomlKey, rule: str, items: list[str]
+    document: Document, key: TomlKey, rule: str, items: list[str], *, is_optional: bool = False
 ) -> Iterator[Edit | Finding]:
     """Yield the edit that adds dependencies on separate lines above a key, or a finding."""
     if not items:
@@ -306,18 +312,19 @@ def _add_dependencies(
         yield rewriting.manual(found, rule, what, remedy)
         return
     line = document.lines.start_of(key.start)
-    lines = "".join(f"{_as_key(item)}{document.lines.newline}" for item in items)
+    keys = (_as_key(item, is_optional=is_optional) for item in items)
+    lines = "".join(f"{one}{document.lines.newline}" for one in keys)
     yield Edit(rule, "exact", line, line, lines, rewriting.NEEDED, topic="install")
 
 
-def _as_key(requirement: str) -> str:
+def _as_key(requirement: str, *, is_optional: bool) -> str:
     """Return a requirement as a line in a table."""
     match = re.fullmatch(r"([\w.-]+)(?:\[(.*)\])?(.*)", requirement)
     assert match is not None
     name, extras, version = match[1], match[2], match[3] or "*"
-    if not extras:
-        return f'{name} = "{version}"'
-    return f'{name} = {{version = "{version}", extras = [{_listed(extras.split(","))}]}}'
+    more = f", extras = [{_listed(extras.split(','))}]" if extras else ""
+    more += ", optional = true" if is_optional else ""
+    return f'{name} = {{version = "{version}"{more}}}' if more else f'{name} = "{version}"'
 
 
 def _names_in(extras: str) -> list[str]:

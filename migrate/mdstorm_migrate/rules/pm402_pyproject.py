@@ -34,8 +34,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     keys = [key for key in toml.dependency_keys(text) if key.name.lower() == "petastorm"]
     results = [one for key in keys for one in toml.rewrite_dependency(document, key, CODE)]
     yield from results
-    if not document.needs.importers and any(isinstance(one, Edit) for one in results):
-        yield from toml.rewrite_extras(text, CODE)
+    if any(isinstance(one, Edit) for one in results):
+        yield from toml.rewrite_extras(document, CODE)
     for key in toml.conda_keys(document):
         if key.name.lower() == "petastorm" and document.needs.moved:
             found = Requirement(key.start, key.stop)

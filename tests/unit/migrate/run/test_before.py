@@ -401,6 +401,20 @@ def test_commands_are_unchanged_while_petastorm_requirement_is_kept(
     assert 'x = ["mdstorm"]' in after(tmp_path, "pyproject.toml")
 
 
+def test_optional_dependency_of_poetry_stays_optional_beside_petastorm(tmp_path: Path) -> None:
+    text = (
+        "[tool.poetry.dependencies]\n{}"
+        'petastorm = {{version = "^0.12", optional = true}}\n\n'
+        '[tool.poetry.extras]\nio = [{}"petastorm"]\n'
+    )
+    write(tmp_path, a_py=CODE, b_py=STAYS)
+    (tmp_path / "pyproject.toml").write_text(text.format("", ""))
+    added = 'mdstorm = {version = "*", extras = ["torch"], optional = true}\n'
+    both = text.format(added, '"mdstorm", ')
+    assert after(tmp_path, "pyproject.toml") == both
+    assert after(tmp_path, "pyproject.toml") == both
+
+
 def test_whole_petastorm_table_for_poetry_is_removed(tmp_path: Path) -> None:
     rest = '[tool.poetry.dependencies]\nmdstorm = "*"\n{}[build-system]\nrequires = []\n'
     table = '[tool.poetry.dependencies.petastorm]\nversion = "*"\n\n'
