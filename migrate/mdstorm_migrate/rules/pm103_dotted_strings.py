@@ -168,10 +168,12 @@ def _renamed(
 ) -> Edit | Finding:
     """Return the edit to a string whose text begins at `inner`, or a finding.
 
-    The edit needs review if there is a reason `why`. If `text` has the new name, it is left.
+    The edit needs review if there is a reason `why`. If `text` has the new name, it is left. For a
+    logger in review, the new name may be that of a module, which was renamed before.
     """
     new = names.renamed(value)
-    is_both = re.search(rf"[\"']{re.escape(new)}[\"']", text) is not None
+    is_in_review = use == "logger" and why is not None
+    is_both = not is_in_review and re.search(rf"[\"']{re.escape(new)}[\"']", text)
     if absent is None and inner is not None and not is_both:
         message = f'"{value}" becomes "{new}"' + (f"; {why}" if why else "")
         cls: Class = "review" if why else "exact"
