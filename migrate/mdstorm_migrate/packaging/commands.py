@@ -158,10 +158,12 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
     for ran in _RUN.finditer(text, start, stop):
         span = ran.span("path" if ran["path"] else "script")
         path = ran["path"] or SCRIPTS[ran["script"]]
-        absent = missing(path)
-        if absent and ran["path"] and not is_commented_out(text, span[0]):
-            yield _absent(rule, span, f"`{path}` is run here", absent)
-        elif not (absent or is_commented_out(text, span[0])):
+        if is_commented_out(text, span[0]):
+            continue
+        if absent := missing(path):
+            if ran["path"]:  # scripts follow
+                yield _absent(rule, span, f"`{path}` is run here", absent)
+        else:
             new = renamed(path) if ran["path"] else f"python3 -m {renamed(path)}"
             edited.add(span[0])
             yield Edit(rule, "exact", *span, new, "run mdstorm's module", topic="run")

@@ -229,6 +229,12 @@ _LISTS = re.compile(
     (?P<items> \[ (?: "[^"]*" | '[^']*' | [^\]"'] )* \] | (?: \r?\n[ \t]*-[ \t][^\r\n]* )+ )""",
     re.VERBOSE,
 )
+#: The names of jobs and tasks, which others may list without a version.
+_DEFINED = re.compile(
+    r"""^[ \t]*(?: (?:-[ \t]+)?name[ \t]*:[ \t]*["']?([\w.-]+)["']?[ \t]*$
+    | ["']?([\w.-]+)["']?[ \t]*: )""",
+    re.MULTILINE | re.VERBOSE,
+)
 _LISTED = re.compile(
     r""""(?P<double>[^"\n]*)"|'(?P<single>[^'\n]*)'|-[ \t]+(?P<plain>[^"'\s][^\r\n#]*)
     |[\[,]\s*(?P<flow>[^"'\s\[\],][^\r\n,\]]*)""",
@@ -243,18 +249,13 @@ def _of_jobs(document: Document) -> Iterator[Listed]:
         above = text[max(match.start() - _NEAR, 0) : match.start()]
         if "pypi" in above or is_versioned(text[slice(*span)]):
             yield Listed(*span, "alone")
-    for items in _LISTS.finditer(text):
+    lists = [*_LISTS.finditer(text)]
+    defined = {name for names in _DEFINED.findall(text) for name in names} if lists else ()
+    for items in lists:
         for item in _LISTED.finditer(text, *items.span("items")):
             place = _UNQUOTED.get(item.lastgroup, "string")
-            if not _is_defined(text, item[item.lastgroup or 0].strip()):
+            if item[item.lastgroup or 0].strip() not in defined:
                 yield Listed(*item.span(item.lastgroup or 0), place)
-
-
-def _is_defined(text: str, entry: str) -> bool:
-    """Whether a file has a job or task with the name that is listed, so that this one is meant."""
-    name = rf"[\"']?{re.escape(entry)}[\"']?[ \t]*"
-    pattern = rf"^[ \t]*(?:{name}:|(?:-[ \t]+)?name[ \t]*:[ \t]*{name}$)"
-    return not is_versioned(entry) and re.search(pattern, text, re.MULTILINE) is not None
 
 
 #: Finds the strings in each kind of file that may be requirements.

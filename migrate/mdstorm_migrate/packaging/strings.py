@@ -18,6 +18,7 @@ from mdstorm_migrate.packaging.requirement import (
 )
 from mdstorm_migrate.packaging.rewriting import Place
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.calls import reads, reads_of_value
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 
 #: Arguments, keys and functions that take requirements for pip to install, also as a single string.
@@ -116,9 +117,7 @@ def _is_joined(module: PythonModule, node: ast.AST) -> bool:
 def _copies(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
     """Yield an expression and, if it is assigned to a variable, the reads of the variable."""
     yield node
-    statement = module.scopes.parents.get(node)
-    if isinstance(statement, ast.Assign | ast.AnnAssign):
-        yield from reads(module, statement)
+    yield from reads_of_value(module, node)
 
 
 def _lines(value: str, name: str) -> Iterator[Requirement]:
@@ -219,20 +218,6 @@ def _takers(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> Iterato
             case _:
                 return
         child = owner
-
-
-def reads(module: PythonModule, statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the reads of the variable, or the calls of the function, that gets a value."""
-    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-    if isinstance(statement, ast.Return):
-        targets = [one for one in module.ancestors(statement) if isinstance(one, ast.FunctionDef)]
-    match targets[:1]:
-        case [ast.Name(id=name) | ast.FunctionDef(name=name) as target]:
-            for read in module.scopes.references.get(name, ()):
-                if any(one.node is target for one in module.bindings(name, read.scope)):
-                    parent = module.scopes.parents[read.node]
-                    is_called = isinstance(parent, ast.Call) and parent.func is read.node
-                    yield parent if is_called else read.node
 
 
 def _same(module: PythonModule, name: ast.Name) -> Iterator[ast.Name]:

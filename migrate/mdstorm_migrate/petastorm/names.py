@@ -217,8 +217,8 @@ def missing(path: str) -> str | None:
     """Return the shortest prefix of a dotted path that mdstorm lacks, or None if it has the path.
 
     For ``petastorm.workers_pool.thread_pool.ThreadPool``, it is ``petastorm.workers_pool``. A colon
-    may separate a module from a name in it, as for `pkgutil.resolve_name`.
-    Attributes of names that mdstorm has are assumed to exist.
+    may separate a module from a name in it, as for `pkgutil.resolve_name`. Attributes of names that
+    mdstorm has are assumed to exist.
     """
     parts = path.replace(":", ".").split(".")
     for stop in range(1, len(parts) + 1):

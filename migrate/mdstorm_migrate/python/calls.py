@@ -51,6 +51,27 @@ def is_target(module: PythonModule, string: ast.AST) -> bool:
     return False
 
 
+def reads(module: PythonModule, statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the reads of the variable, or the calls of the function, that gets a value."""
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    if isinstance(statement, ast.Return):
+        targets = [one for one in module.ancestors(statement) if isinstance(one, ast.FunctionDef)]
+    match targets[:1]:
+        case [ast.Name(id=name) | ast.FunctionDef(name=name) as target]:
+            for read in module.scopes.references.get(name, ()):
+                if any(one.node is target for one in module.bindings(name, read.scope)):
+                    parent = module.scopes.parents[read.node]
+                    is_called = isinstance(parent, ast.Call) and parent.func is read.node
+                    yield parent if is_called else read.node
+
+
+def reads_of_value(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the reads of the variable that an expression is assigned to, if it is."""
+    statement = module.scopes.parents.get(node)
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        yield from reads(module, statement)
+
+
 def called(call: ast.Call | None) -> str:
     """Return the last part of the called function's name, or an empty string if `call` is None."""
     return "" if call is None else last_name(call.func)

@@ -11,7 +11,6 @@ from typing import Literal, TypeAlias
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
 from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
-from mdstorm_migrate.packaging.strings import reads
 from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (
     IMPORTING,
@@ -20,6 +19,7 @@ from mdstorm_migrate.python.calls import (
     called,
     function_of,
     is_target,
+    reads_of_value,
     resolved_as,
 )
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
@@ -363,10 +363,7 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
 
 def _reads(module: PythonModule, string: ast.Constant) -> Iterator[ast.AST]:
     """Yield the reads of the variable that has a string, or what joins one of them to others."""
-    parent = module.scopes.parents.get(string)
-    if not isinstance(parent, ast.Assign | ast.AnnAssign):
-        return
-    for read in reads(module, parent):
+    for read in reads_of_value(module, string):
         joined = (ast.BinOp, ast.FormattedValue, ast.JoinedStr)
         while isinstance(above := module.scopes.parents.get(read), joined):
             read = above

@@ -72,11 +72,10 @@ class Facts:
 def facts_of(path: Path, migration: FileMigration) -> Facts:
     """Return the facts about a file that mentions Petastorm."""
     links = migration.links()
-    text = migration.data.decode("utf-8", "replace")
-    if path.suffix not in CODE:
-        links = Links(tuple(configured_imports(text)))
-    elif links is None and migration.problem is not None:
-        links = Links(tuple(text_imports(text)))
+    is_python = path.suffix in CODE
+    if not is_python or (links is None and migration.problem is not None):
+        imports_of = text_imports if is_python else configured_imports
+        links = Links(tuple(imports_of(migration.data.decode("utf-8", "replace"))))
     return Facts(True, links or Links())
 
 
