@@ -38,7 +38,6 @@ from mdstorm_backend.datasets import Filters, add_columns, choose_rows
 from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import (
     Conditions,
-    NullPolicy,
     ReaderOptions,
     Usage,
 )
@@ -46,6 +45,7 @@ from mdstorm_backend.order import Order, World
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import (
     ImageDecoder,
+    NullPolicy,
     SampleSource,
     Transform,
     decoded_names,

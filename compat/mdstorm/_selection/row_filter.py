@@ -5,7 +5,7 @@ from __future__ import annotations
 from mdstorm._selection.predicate_filter import keep_rows
 from mdstorm_backend.datasets import Filters
 from mdstorm_backend.format import Batch
-from mdstorm_backend.loaders import NullPolicy
+from mdstorm_backend.read import NullPolicy
 
 
 class RowFilter:

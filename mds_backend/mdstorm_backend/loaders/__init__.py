@@ -18,7 +18,7 @@ from mdstorm_backend.loaders.loader import (
     converted,
 )
 from mdstorm_backend.loaders.loader_statistics import Statistics
-from mdstorm_backend.loaders.nulls import NullPolicy, null_error
+from mdstorm_backend.loaders.nulls import null_error
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
@@ -36,7 +36,6 @@ __all__ = [
     "Epochs",
     "Loader",
     "MakeBatches",
-    "NullPolicy",
     "NumberedBatches",
     "ReadAhead",
     "ReaderOptions",

@@ -11,7 +11,6 @@ from mdstorm_backend.base.checks import make_scalars_plain
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.consumer import Usage
-from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.order import (
     Batching,
     Order,
@@ -25,6 +24,7 @@ from mdstorm_backend.order.plan import Cut
 from mdstorm_backend.read import (
     FileReader,
     ImageDecoder,
+    NullPolicy,
     OnCorrupt,
     Output,
     SampleSource,

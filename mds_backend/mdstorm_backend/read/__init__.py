@@ -20,6 +20,7 @@ from mdstorm_backend.read.decoded_images import (
 )
 from mdstorm_backend.read.file_reader import FileReader
 from mdstorm_backend.read.late import decode_late, map_in_threads, objects
+from mdstorm_backend.read.nulls import NullPolicy
 from mdstorm_backend.read.reader import check_num_epochs
 from mdstorm_backend.read.sample_source import SampleSource
 from mdstorm_backend.read.shard import OpenShards, Rows, Shard
@@ -38,6 +39,7 @@ __all__ = [
     "Decode",
     "FileReader",
     "ImageDecoder",
+    "NullPolicy",
     "OnCorrupt",
     "OpenShards",
     "Output",

@@ -19,9 +19,8 @@ from mdstorm import TransformSpec
 from mdstorm._selection import RowFilter
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.datasets import Filters
-from mdstorm_backend.loaders import NullPolicy
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.read import objects
+from mdstorm_backend.read import NullPolicy, objects
 
 DAY = dt.date(2020, 1, 1)
 TABLE = pa.table(

@@ -15,8 +15,8 @@ from mdstorm_backend import Dataset, ExactOrder, StreamingDataset
 from mdstorm_backend.display import counted
 from mdstorm_backend.errors import InvalidArgumentError, MDStormError, NullValueError
 from mdstorm_backend.format import Column, Schema, SparkType
-from mdstorm_backend.loaders import NullPolicy, ReaderOptions
-from mdstorm_backend.read import objects
+from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.read import NullPolicy, objects
 
 NAN = float("nan")
 
