@@ -355,7 +355,8 @@ def open_files(
     urls : sequence of str
         All or some shards of one MDS dataset, or Parquet files, which have no partition columns.
     directory : str, optional
-        Directory of an MDS dataset; by default the innermost one that contains all shards.
+        Directory of the dataset, if it was named; by default, the innermost one that contains all
+        shards of an MDS dataset.
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : object, optional
@@ -378,7 +379,10 @@ def open_files(
             "the list of files is empty: pass at least one file, or the dataset's directory"
         )
     if urls and not any(map(is_shard, urls)):
-        return open_parquet_files(list(urls), storage_options, filesystem, as_of)
+        parquet = open_parquet_files(list(urls), storage_options, filesystem, as_of)
+        if directory is None or parquet.root is not None:
+            return parquet
+        return _in_directory(parquet, Location.of(directory, storage_options, filesystem))
     check_as_of(as_of, directory or directory_of(urls))
     if filesystem is not None:
         raise errors.UnsupportedArgumentError(
@@ -387,7 +391,14 @@ def open_files(
         )
     dataset = open_dataset(directory or directory_of(urls), storage_options=storage_options)
     # These files are the whole dataset: its rows are numbered from 0.
-    return replace(dataset.with_shards(_numbers_of(urls, dataset)), starts=None)
+    chosen = dataset.with_shards(_numbers_of(urls, dataset))
+    return replace(chosen, starts=None, is_named=directory is not None)
+
+
+def _in_directory(dataset: ParquetDataset, directory: Location) -> ParquetDataset:
+    """Return a dataset of files with the directory that was named, if it contains them."""
+    is_inside = all(url.startswith(directory.file_url("")) for url in dataset.file_urls)
+    return replace(dataset, root=directory) if is_inside else dataset
 
 
 def _numbers_of(urls: Sequence[str], dataset: Dataset) -> list[int]:

@@ -152,6 +152,8 @@ class Dataset(WholeDataset):
         When the index was written, if known: see `read_index`.
     starts : numpy.ndarray, optional
         The `first_rows` of some shards of a dataset; by default, these are all shards.
+    is_named : bool
+        Whether the user named the directory, rather than shards in it.
 
     Attributes
     ----------
@@ -177,10 +179,11 @@ class Dataset(WholeDataset):
     prepare: Callable[[ShardInfo], object] | None = None
     written: str | None = None
     starts: npt.NDArray[np.int64] | None = None
+    is_named: bool = True
 
     def __post_init__(self) -> None:
         index = self.index
-        self.url, self.root = self.location.url, self.location
+        self.url, self.root = self.location.url, self.location if self.is_named else None
         self.shard_sizes = tuple(shard.samples for shard in index.shards)
         self.shard_bytes = tuple(shard.raw_data.bytes for shard in index.shards)
         self.fingerprint = self.fingerprint or fingerprint_of(index.to_bytes())

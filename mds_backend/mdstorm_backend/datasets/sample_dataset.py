@@ -94,7 +94,9 @@ class SampleDataset(Described, ABC):
     where : str
         The conditions that chose them, to be shown; empty if there were none.
     root : Location or None
-        The directory of the dataset; None if there are several.
+        The dataset's own directory: the one directory or table that the user named, as resolved by
+        its catalog or by where it lies, never by what its data or metadata say. None if the user
+        named several, or only files. Files that rows name may be read below it.
     cache : CacheOptions or None
         How files are copied to this machine.
     added : mapping of str to AddedColumn

@@ -27,7 +27,7 @@ from mdstorm_backend.datasets import fingerprint_of
 from mdstorm_backend.display import shown_urls
 from mdstorm_backend.parquet import columns, footers
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
-from mdstorm_backend.storage import Location, modification_of
+from mdstorm_backend.storage import LOCAL_ROOT, Location, modification_of
 from mdstorm_backend.storage.stores.store import store_of
 from mdstorm_backend.tables import AsOf, layouts, snapshot
 
@@ -169,6 +169,7 @@ def _open_files(
         left_out,
         fingerprint_of(text.encode()),
         cache,
+        root=location if is_directory else None,
     )
 
 
@@ -245,7 +246,7 @@ def _infos(
     for url, info in found:
         tags = [str(info[key]) for key in _TAGS if info.get(key)]
         identity = " ".join([modification_of(info), *tags]).strip()
-        infos.append(footers.ParquetFileInfo(url[len(base.url) + 1 :], int(info["size"]), identity))
+        infos.append(footers.ParquetFileInfo(base.name_of(url), int(info["size"]), identity))
     return tuple(infos)
 
 
@@ -303,9 +304,9 @@ def _check_not_empty(url: str, files: Sequence[object]) -> None:
 
 def _matches(location: Location) -> Iterable[Location]:
     """Return the locations that match the pattern in a URL."""
-    root, _, _ = _PATTERN.split(location.url, maxsplit=1)[0].rpartition("/")
-    above = replace(location, url=root)
-    names = above.list_matches(location.url[len(root) + 1 :])
+    url, _, _ = _PATTERN.split(location.url, maxsplit=1)[0].rpartition("/")
+    above = replace(location, url=_of_directory(url))
+    names = above.list_matches(above.name_of(location.url))
     return [above.child(name) for name in names if not is_hidden(name)]
 
 
@@ -336,7 +337,12 @@ def _common_directory(urls: Sequence[str], one: Location) -> Location:
     """Return the deepest directory that contains all files."""
     levels = zip(*(url.split("/")[:-1] for url in urls), strict=False)
     common = takewhile(lambda level: len(set(level)) == 1, levels)
-    return replace(one, url="/".join(level[0] for level in common))
+    return replace(one, url=_of_directory("/".join(level[0] for level in common)))
+
+
+def _of_directory(url: str) -> str:
+    """Return the URL of a directory whose last slash was cut off; only the local root keeps it."""
+    return LOCAL_ROOT if url == LOCAL_ROOT[:-1] else url
 
 
 def _open_table(
@@ -384,6 +390,7 @@ def _open_table(
         fields,
         table.version,
         table.location,
+        root=table.root,
     )
 
 
@@ -417,7 +424,7 @@ def _located(
         found = [Location.of(url, root.storage_options) for url in urls]
         _check_one_storage([root, *found])
         base = _common_directory([one.url for one in found], root)
-        names = [one.url[len(base.url) + 1 :] for one in found]
+        names = [base.name_of(one.url) for one in found]
     infos = tuple(
         footers.ParquetFileInfo(name, file.size, str(file.modified), table.version)
         for name, file in zip(names, table.files, strict=True)

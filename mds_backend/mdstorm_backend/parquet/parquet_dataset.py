@@ -80,6 +80,8 @@ class ParquetDataset(WholeDataset):
         Directory of a table, whose files may be elsewhere.
     starts : numpy.ndarray or None
         The `first_rows` of some row groups of a dataset; None for all row groups.
+    root : Location or None
+        The dataset's own directory, see `SampleDataset`; None for files, lists and patterns.
 
     Attributes
     ----------
@@ -101,9 +103,9 @@ class ParquetDataset(WholeDataset):
     table_version: int | None = None
     table_location: Location | None = None
     starts: npt.NDArray[np.int64] | None = None
+    root: Location | None = None
 
     def __post_init__(self) -> None:
-        self.root = self.table_location or self.location
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
         self.shard_bytes = tuple(group.nbytes for group in self.row_groups)
         self._open_file = _file_opener(self)

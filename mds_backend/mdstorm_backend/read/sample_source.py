@@ -102,7 +102,7 @@ class SampleSource(Protocol):
 
     @property
     def root(self) -> Location | None:
-        """The directory of the dataset; None if there are several."""
+        """The dataset's own directory, which the user named; None if there is none."""
 
     @property
     def cache(self) -> Any:

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from mdstorm_backend.storage.filesystems import check_scheme, open_filesystem, use_no_executors
 from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file
-from mdstorm_backend.storage.location import Location, copy_complete, modification_of, seconds_of
+from mdstorm_backend.storage.location import (
+    LOCAL_ROOT,
+    Location,
+    copy_complete,
+    modification_of,
+    seconds_of,
+)
 from mdstorm_backend.storage.named_files import (
     MAX_FILE_BYTES,
     FilesBelow,
@@ -24,6 +30,7 @@ from mdstorm_backend.storage.urls import (
 )
 
 __all__ = [
+    "LOCAL_ROOT",
     "MAX_FILE_BYTES",
     "Arrival",
     "Buffer",

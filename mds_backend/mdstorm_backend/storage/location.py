@@ -28,6 +28,8 @@ from mdstorm_backend.storage.stores.store import store_of
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
 
 
+#: The only normalised URL that ends with a slash.
+LOCAL_ROOT = "file:///"
 #: Errors for paths that cannot lead to a file: loops of links, and names that are too long.
 _NO_PATHS = (errno.ELOOP, errno.ENAMETOOLONG)
 _P = ParamSpec("_P")
@@ -164,7 +166,7 @@ class Location:
         try:
             with nullcontext() if self.is_in_file_tree else translated:
                 fs, path = self._open()
-                yield fs, path if name is None else f"{path}/{name}"
+                yield fs, path if name is None else f"{path.removesuffix('/')}/{name}"
         except CredentialsError:
             # fsspec caches file systems with their original credentials, so clear the cache to let
             # credentials that are set later take effect.
@@ -204,7 +206,11 @@ class Location:
 
     def file_url(self, name: str) -> str:
         """Return the URL of the file `name` in this directory."""
-        return f"{self.url}/{name}"
+        return f"{self.url}{name}" if self.url == LOCAL_ROOT else f"{self.url}/{name}"
+
+    def name_of(self, url: str) -> str:
+        """Return the name, relative to this directory, of a file whose URL `file_url` returned."""
+        return url.removeprefix(self.file_url(""))
 
     def child(self, name: str) -> Location:
         """Return the location of the subdirectory `name`."""
@@ -264,7 +270,7 @@ class Location:
     def list_matches(self, pattern: str) -> list[str]:
         """Return the relative names of files and directories that match a pattern, sorted."""
         with self._files(pattern) as (fs, path):
-            root = fs._strip_protocol(path)[: -len(pattern) - 1]
+            root = fs._strip_protocol(path)[: -len(pattern) - 1] or "/"
             return sorted(os.path.relpath(name, root) for name in fs.glob(path))
 
     def list_sizes(self) -> list[tuple[str, int]]:

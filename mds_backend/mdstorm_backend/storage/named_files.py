@@ -41,7 +41,8 @@ class NamedFiles:
     Parameters
     ----------
     root : Location or None
-        The dataset's directory. Relative paths are relative to it, and its files are allowed.
+        The dataset's own directory. Relative paths are relative to it, and its files are allowed.
+        None if it has none: see `SampleDataset`.
     below : sequence of str, or mapping of str to mapping
         URLs or paths of further directories whose files are allowed. They are read with the
         environment's credentials, or with the storage options that a mapping gives for each.
@@ -161,7 +162,10 @@ class NamedFiles:
             url = urls.normalize_url(path)
             url += "/" if path.endswith("/") else ""
         elif self.root is None:
-            raise self._refused(path, "is relative, but there is no directory to begin at")
+            raise self._refused(
+                path,
+                "is relative, which only works if the dataset is given as one directory or table",
+            )
         else:
             url = self.root.file_url(path)
         if _NEVER.match(url):

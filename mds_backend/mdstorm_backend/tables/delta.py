@@ -133,7 +133,7 @@ def _open(location: Location, as_of: AsOf) -> TableSnapshot:
                 f"{version}, was written at {committed.isoformat()}",
                 url=url,
             )
-    return TableSnapshot(location, version, fields, columns, files)
+    return TableSnapshot(location, version, fields, columns, files, root=location)
 
 
 def _committed(location: Location, version: int) -> datetime | None:

@@ -97,10 +97,13 @@ def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
         if is_metadata(location):
             directory, _, name = location.url.rpartition("/")
             metadata = _parsed(replace(location, url=directory), name)
-            root = replace(location, url=_root(directory, metadata))
+            above = _above(directory, metadata)
+            root = None if above is None else replace(location, url=above)
+            table = root or replace(location, url=_recorded(directory, metadata))
         else:
-            root, metadata = location, _parsed(location.child("metadata"), _newest(location))
-        return _read(root, metadata, as_of)
+            root = table = location
+            metadata = _parsed(location.child("metadata"), _newest(location))
+        return replace(_read(table, metadata, as_of), root=root)
     except errors.MDStormError:
         raise
     except Exception as error:  # pyiceberg has no error class for files that it cannot read
@@ -114,14 +117,17 @@ def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
         ) from error
 
 
-def _root(directory: str, metadata: Any) -> str:
-    """Return the URL of a table, given its metadata directory.
+def _above(directory: str, metadata: Any) -> str | None:
+    """Return the URL of the table that has the metadata directory `directory`, or None.
 
-    A table may have been moved, so the recorded location is only used for metadata elsewhere.
+    It is None if the metadata is not in its table, whose recorded location is then the only one.
     """
     above, _, name = directory.rpartition("/")
-    if name == "metadata" and _ELSEWHERE not in metadata.properties:
-        return above
+    return above if name == "metadata" and _ELSEWHERE not in metadata.properties else None
+
+
+def _recorded(directory: str, metadata: Any) -> str:
+    """Return the URL of a table as its metadata records it; a table may have been moved."""
     return _at_point(normalize_url(metadata.location), directory, metadata)
 
 

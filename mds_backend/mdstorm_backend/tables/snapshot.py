@@ -152,6 +152,9 @@ class TableSnapshot:
         Columns whose values are recorded in the log for each file.
     files : tuple of LiveFile
         The files in the order of their paths.
+    root : Location or None
+        The table's own directory, see `SampleDataset`; None if only its metadata, which whoever
+        writes to the table controls, says where the table is.
     """
 
     location: Location
@@ -159,6 +162,7 @@ class TableSnapshot:
     fields: tuple[TableField, ...]
     partition_columns: tuple[str, ...]
     files: tuple[LiveFile, ...]
+    root: Location | None = None
 
 
 #: Positions of dead rows in a file, ascending.

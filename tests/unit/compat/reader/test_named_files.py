@@ -1,10 +1,11 @@
 """``files=``: a column that has the content of the files that another column names."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,14 @@ from PIL import Image
 from tests.kit.recorded_requests import record_requests
 from tests.kit.small_datasets import write_dataset
 
-from mdstorm import TransformSpec, make_batch_reader, make_reader
+from mdstorm import TransformSpec, convert, make_batch_reader, make_reader
 from mdstorm.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
 )
 from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import DataLoader
-from mdstorm.spark import SparkDatasetConverter
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.tf_utils import make_petastorm_dataset
 from mdstorm_backend import open_dataset
 from mdstorm_backend.loaders import trace_of_state
@@ -386,3 +387,83 @@ def test_trace_of_a_state_alone_has_the_batches_of_a_reader_with_files(tmp_path:
         rest = [item.id.tolist() for item in reader]
     assert [len(rows) for rows in rest] == [64, 22, 50]
     assert [trace.rows(batch).tolist() for batch in range(len(rest))] == rest
+
+
+def labels(folder: Path, *names: str, path: str = "_files/a") -> Path:
+    """Write directories of labels whose rows name a file; `path` may contain its directory."""
+    for name in names:
+        (folder / name / "_files").mkdir(parents=True)
+        (folder / name / "_files/a").write_bytes(b"content")
+        paths = {"path": [path.format(folder / name)]}
+        pq.write_table(pa.table(paths), folder / name / "a.parquet")
+        write_dataset(folder / name / "_mds", paths, {"path": "string"})
+        (folder / name / "_mds/_files").symlink_to(folder / name / "_files")
+    return folder
+
+
+def by_reader(urls: Any, **options: Any) -> list[bytes]:
+    with make_batch_reader(urls, num_epochs=1, **options) as reader:
+        return [image for batch in reader for image in batch.image.tolist()]
+
+
+def by_converter(url: str, **options: Any) -> list[bytes]:
+    with make_spark_converter(url).make_torch_dataloader(2, num_epochs=1, **options) as loader:
+        return [image for batch in loader for image in batch["image"]]
+
+
+def by_conversion(url: str, **options: Any) -> list[bytes]:
+    with TemporaryDirectory() as target:
+        return list(convert(url, f"{target}/copy", **options).to_table()["image"].to_pylist())
+
+
+WAYS = {"reader": by_reader, "converter": by_converter, "convert": by_conversion}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("path", ["_files/a", "{}/_files/a"])
+def test_files_below_the_directory_that_was_named_are_read(
+    tmp_path: Path, path: str, way: str
+) -> None:
+    folder = labels(tmp_path, "labels", path=path) / "labels"
+    assert WAYS[way](folder.as_uri(), **FILES) == [b"content"]
+    if way == "reader":
+        assert by_reader([folder.as_uri()], **FILES) == [b"content"]
+
+
+#: Ways to name files, so that the dataset has no directory of its own; only readers take lists.
+WITHOUT_DIRECTORY: dict[str, Callable[[str], Any]] = {
+    "file": lambda url: f"{url}/labels/a.parquet",
+    "pattern": lambda url: f"{url}/labels/*.parquet",
+    "pattern of directories": lambda url: f"{url}/*/a.parquet",
+    "list of a file": lambda url: [f"{url}/labels/a.parquet"],
+    "list of files": lambda url: [f"{url}/labels/a.parquet", f"{url}/other/a.parquet"],
+    "list of directories": lambda url: [f"{url}/labels", f"{url}/other"],
+    "list of shards": lambda url: open_dataset(f"{url}/labels/_mds").file_urls,
+}
+NAMED_BY = [
+    (named, way)
+    for named in WITHOUT_DIRECTORY
+    for way in WAYS
+    if way == "reader" or not named.startswith("list")
+]
+
+
+@pytest.mark.parametrize(("named", "way"), NAMED_BY)
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [("_files/a", "is relative, which only works"), ("{}/_files/a", "not in an allowed")],
+    ids=["relative", "absolute"],
+)
+def test_file_next_to_files_that_were_named_is_refused(
+    tmp_path: Path, path: str, found: str, named: str, way: str
+) -> None:
+    urls = WITHOUT_DIRECTORY[named](labels(tmp_path, "labels", "other", path=path).as_uri())
+    with pytest.raises(InvalidArgumentError, match=found):
+        WAYS[way](urls, **FILES, files_below=[f"{tmp_path}/nowhere"])
+
+
+def test_converter_over_shards_has_the_directory_that_its_user_named(tmp_path: Path) -> None:
+    converter = converter_of(f"{labels(tmp_path, 'labels')}/labels/_mds")
+    below = {"files_below": [f"{tmp_path}/labels/_files"], "num_epochs": 1, **FILES}
+    with converter.make_torch_dataloader(1, **below) as loader:
+        assert [batch["image"] for batch in loader] == [[b"content"]]

@@ -27,9 +27,11 @@ from mdstorm_backend.convert import convert_parquet  # noqa: E402
 from mdstorm_backend.errors import (  # noqa: E402
     CorruptDatasetError,
     DatasetNotFoundError,
+    InvalidArgumentError,
     UnsupportedTableError,
 )
 from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds  # noqa: E402
+from mdstorm_backend.storage import Location, NamedFiles  # noqa: E402
 from mdstorm_backend.tables import AsOf, iceberg  # noqa: E402
 
 UTC = dt.timezone.utc
@@ -359,6 +361,7 @@ def test_moved_table_is_read_by_its_metadata_file(table: Table, tmp_path: Path) 
     dataset = open_parquet(f"{moved}/metadata/{name}")
     assert len(dataset) == 10
     assert pickle.loads(pickle.dumps(dataset)).to_table() == dataset.to_table()  # noqa: S301
+    assert dataset.root == Location.of(moved)
 
 
 def test_table_with_metadata_elsewhere_must_be_opened_by_its_metadata_file(
@@ -373,6 +376,7 @@ def test_table_with_metadata_elsewhere_must_be_opened_by_its_metadata_file(
     assert table.metadata_location.startswith(elsewhere)
     dataset = open_parquet(table.metadata_location)
     assert rows_of(dataset) == scanned(table)
+    assert dataset.root is None
     data = tables.path_of(table)
     for path in data.rglob("*.parquet"):  # Spark and Trino write this key, but pyiceberg does not
         rows = pq.read_table(path)
@@ -381,6 +385,19 @@ def test_table_with_metadata_elsewhere_must_be_opened_by_its_metadata_file(
     for url in (f"{data}", f"{data}/data", f"{data}/data/*.parquet", files, files[0]):
         with pytest.raises(UnsupportedTableError, match=r"iceberg\.schema.*\.metadata\.json"):
             open_parquet(url)
+
+
+def test_location_in_metadata_does_not_allow_files(table: Table, tmp_path: Path) -> None:
+    newest = tables.newest_metadata(table)
+    folder = shutil.copytree(newest.parent, tmp_path / "elsewhere")
+    stored = newest.read_text()
+    (folder / newest.name).write_text(stored.replace(f'"{table.location()}"', '"file:///"'))
+    (tmp_path / "secret").write_bytes(b"secret")
+    dataset = open_parquet(f"{folder}/{newest.name}")
+    assert len(dataset) == 10
+    for path in (f"{tmp_path}/secret", f"{folder}/{newest.name}", "secret"):
+        with pytest.raises(InvalidArgumentError, match="so it is not read"):
+            NamedFiles(dataset.root).read(path)
 
 
 @pytest.mark.parametrize("ending", [".gz.metadata.json", ".metadata.json.gz"])

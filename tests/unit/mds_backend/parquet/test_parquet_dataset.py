@@ -7,6 +7,7 @@ import gc
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import fsspec
@@ -18,6 +19,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from tests.unit.mds_backend.read.readers import exact, flat
 
+from mdstorm import make_batch_reader
 from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
@@ -65,6 +67,19 @@ def test_list_of_files_is_read_in_list_order_without_partition_columns(tmp_path:
         ("k=2/a.parquet", 0, 1),
         ("k=1/b.parquet", 0, 1),
     ]
+
+
+def test_files_with_only_the_root_in_common_are_read(tmp_path: Path) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as other:
+        files = [write(tmp_path / "a.parquet", [1]), write(Path(other) / "b.parquet", [2])]
+        dataset = open_parquet(files)
+        assert numbers(pickle.loads(pickle.dumps(dataset))) == [1, 2]  # noqa: S301
+        assert dataset.file_urls == [f"file://{file}" for file in files]
+        assert value_bounds(dataset, ["n"]) == [{"n": (1, 1)}, {"n": (2, 2)}]
+        with make_batch_reader(dataset.file_urls, num_epochs=1, workers_count=1) as reader:
+            assert reader.dataset.files == files
+            assert sorted(n for batch in reader for n in batch.n.tolist()) == [1, 2]
+        assert numbers(open_parquet(f"/*{tmp_path.as_posix()[2:]}/*.parquet")) == [1]
 
 
 def test_pattern_finds_files_and_directories(tmp_path: Path) -> None:
