@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.kit.delta_tables import add, commit, field, metadata, protocol, struct_of
 from tests.kit.readers import batch_reader
+from tests.kit.small_datasets import array_of, write_dataset
 
 from mdstorm.errors import NoMatchingFieldsError
 from mdstorm.spark import make_spark_converter
@@ -83,3 +84,15 @@ def test_files_with_only_unsupported_types_raise_error_that_names_them(tmp_path:
         batch_reader(f"file://{tmp_path}")
     with pytest.raises(NoMatchingFieldsError, match=named):
         next(iter(make_spark_converter(f"file://{tmp_path}").make_torch_dataloader(2)))
+
+
+def test_nested_lists_are_read_from_mds_and_left_out_of_parquet(tmp_path: Path) -> None:
+    rows = [[[1], [2, 3]], [[4], [5, 6]]]
+    table = pa.table({"id": range(2), "t": pa.array(rows, pa.list_(pa.list_(pa.int64())))})
+    write_dataset(tmp_path / "mds", table, {"id": "long", "t": array_of(array_of("long"))})
+    with batch_reader((tmp_path / "mds").as_uri(), num_epochs=1) as reader:
+        (batch,) = reader
+    assert [[each.tolist() for each in row] for row in batch.t] == rows
+    (tmp_path / "parquet").mkdir()
+    pq.write_table(table, tmp_path / "parquet" / "a.parquet")
+    check_left_out((tmp_path / "parquet").as_uri(), "list")

@@ -229,18 +229,65 @@ def test_scalars_are_cast_to_the_type_of_their_field(
 
 
 @pytest.mark.parametrize(
-    ("values", "dtype"),
+    ("values", "dtype", "message"),
     [
-        (np.array([1, 256], np.int16), np.uint8),
-        (np.array([1.0, np.nan]), np.int32),
-        (np.array([np.inf]), np.int64),
-        (np.array([2.0**63]), np.int64),
-        (pa.array([300, None]), np.int8),
-        (pa.array([float("nan"), None]), np.int32),
-        (pa.array(["x"]), np.int64),
-        (pa.array([b"\xff"]), np.str_),
+        (np.array([1.0, np.nan]), np.int32, "nan, which is not an integer"),
+        (np.array([np.inf]), np.int64, "inf, which is not an integer"),
+        (np.array([-np.inf]), np.int64, "-inf, which is not an integer"),
+        (pa.array([float("nan"), None]), np.int32, "nan, which is not an integer"),
+        (pa.array(["x"]), np.int64, "Failed to parse string: 'x'"),
+        (pa.array([b"\xff"]), np.str_, "Invalid UTF8"),
     ],
 )
-def test_values_that_cannot_be_cast_raise_error(values: Any, dtype: Any) -> None:
-    with pytest.raises((ValueError, pa.ArrowException)):
+def test_values_that_cannot_be_cast_raise_error(values: Any, dtype: Any, message: str) -> None:
+    with pytest.raises((ValueError, pa.ArrowException), match=message):
+        decoded_scalars(values, dtype)
+
+
+KINDS = ["int64", "uint64", "float64", "int64 with nulls", "float64 with nulls"]
+#: Each end of an integer dtype, the value beyond it, and a kind of column that holds both.
+ENDS = [
+    (dtype, kind, end, end + step)
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+    for end, step in ((int(np.iinfo(dtype).min), -1), (int(np.iinfo(dtype).max), 1))
+    for kind in KINDS
+    if end > 0 or kind != "uint64"
+]
+
+
+def column_of(kind: str, values: list[int]) -> Any:
+    dtype = kind.split()[0]
+    if "nulls" in kind:
+        return pa.array([*values, None], pa.from_numpy_dtype(dtype))
+    return np.array(values, dtype)
+
+
+@pytest.mark.parametrize(("dtype", "kind", "end", "beyond"), ENDS)
+def test_ends_of_integer_types_are_cast_and_values_beyond_raise_error(
+    dtype: str, kind: str, end: int, beyond: int
+) -> None:
+    found = decoded_scalars(column_of(kind, [0, end]), dtype)
+    assert found.tolist()[:2] == [0, end]
+    with pytest.raises(
+        (ValueError, pa.ArrowException),
+        match=rf"{beyond}.* (do not fit into {dtype}|not in range)",
+    ):
+        decoded_scalars(column_of(kind, [0, beyond]), dtype)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.array([2**63 - 1, 2**63], np.uint64), "int64"),
+        (np.array([0, -1], np.int64), "uint64"),
+        (np.array([0, 2.0**63]), "int64"),
+        (np.array([0, 2.0**64]), "uint64"),
+        (np.array([0.0, -1.0]), "uint64"),
+        (np.array([0, -(2.0**63) - 2048]), "int64"),
+    ],
+)
+def test_values_beyond_64_bit_integers_raise_error(values: Any, dtype: str) -> None:
+    found = decoded_scalars(values[:1], dtype)
+    assert found.tolist() == values[:1].tolist()
+    with pytest.raises(ValueError, match=f"do not fit into {dtype}"):
         decoded_scalars(values, dtype)

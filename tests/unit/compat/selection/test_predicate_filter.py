@@ -141,6 +141,15 @@ def test_numbers_that_the_column_type_cannot_represent_match_nothing() -> None:
     assert included(by.in_set([0.1, 0.5, 2**2000], "x"), table) == [1]
 
 
+@pytest.mark.parametrize("type_", [pa.int8(), pa.uint8(), pa.int32(), pa.uint32(), pa.int64()])
+def test_ends_of_an_integer_type_match_and_values_beyond_match_nothing(type_: pa.DataType) -> None:
+    limits = np.iinfo(type_.to_pandas_dtype())
+    table = pa.table({"x": pa.array([limits.max, 1, limits.min], type_)})
+    assert included(by.in_set([int(limits.max), 2**70], "x"), table) == [0]
+    assert included(by.in_set([int(limits.min), -(2**70)], "x"), table) == [2]
+    assert included(by.in_set([int(limits.max) + 1, int(limits.min) - 1, 0.5], "x"), table) == []
+
+
 @BOTH
 def test_filtered_batch_keeps_row_order_and_column_types(batched: bool) -> None:
     batch, schema = batch_of(IDS)

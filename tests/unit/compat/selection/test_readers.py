@@ -205,9 +205,16 @@ def test_shard_piece_reads_its_own_rows_and_samples(source: SampleSource) -> Non
     assert found.num_samples == piece.num_samples
     piece.will_need()
     piece.make_ready(["id"])
-    decoded = piece.decoded(["id"])
-    own = list(range(start, start + piece.num_samples))
-    assert decoded is None or decoded["id"].tolist() == own
+
+
+def test_piece_of_a_decoded_row_group_has_its_own_rows(tmp_path: Path) -> None:
+    pieces = SplitShards(write(tmp_path, PIECES, rows=11), 2)
+    for number in range(2):
+        piece = pieces.shard(number)
+        piece.make_ready(["id"])
+        decoded, every = piece.decoded(["id"]), np.arange(piece.num_samples)
+        assert decoded is not None
+        assert decoded["id"].tolist() == piece.read(every, ["id"])["id"].tolist()
 
 
 def schema(*names: str) -> Unischema:

@@ -143,16 +143,17 @@ def test_dataset_state_saved_and_loaded_as_in_composer_resumes_in_exact_order(
     worlds = [World(rank, 2) for rank in range(2)]
     before = [dataset_of(url, "exact", world, num_epochs=num_epochs) for world in worlds]
     after = [dataset_of(url, "exact", world, num_epochs=num_epochs) for world in worlds]
-    loaders = [iter(StreamingDataLoader(dataset, batch_size)) for dataset in before]
-    seen = [rows(islice(loader, batches)) for loader in loaders]
+    loaders = [StreamingDataLoader(dataset, batch_size) for dataset in before]
+    begun = [*map(iter, loaders)]
+    seen = [rows(islice(one, batches)) for one in begun]
     states = [dataset.state_dict(sum(map(len, seen)), True) for dataset in before]
     for rank, dataset in enumerate(after):
         state = states[rank if of_rank is None else of_rank]
         dataset.load_state_dict(json.loads(json.dumps(state)))
-        rest = rows(islice(loaders[rank], 20))
-        found = rows(islice(StreamingDataLoader(dataset, batch_size), 20))
-        assert found == rest or not rest  # after the last batch, the next pass begins
-        assert len(found) > 0
+        # After the last batch, the next pass begins.
+        expected = rows(islice(begun[rank], 20)) or rows(islice(loaders[rank], 20))
+        assert rows(islice(StreamingDataLoader(dataset, batch_size), 20)) == expected
+        assert len(expected) > 0
 
 
 @pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")

@@ -99,6 +99,9 @@ def test_pattern_finds_files_and_directories(tmp_path: Path) -> None:
         (["k=1", "k=b"], ["1", "b"], pa.string()),
         (["k=1", "k=__HIVE_DEFAULT_PARTITION__"], [1, None], pa.int64()),
         (["k=__HIVE_DEFAULT_PARTITION__"], [None], pa.string()),
+        ([f"k={2**63 - 1}", f"k={-(2**63)}"], [2**63 - 1, -(2**63)], pa.int64()),
+        ([f"k={2**63}", "k=1"], [str(2**63), "1"], pa.string()),
+        ([f"k={-(2**63) - 1}", "k=1"], [str(-(2**63) - 1), "1"], pa.string()),
         (["k=a%2Fb%20c", "k=__HIVE_DEFAULT_PARTITION__"], [None, "a/b c"], pa.string()),
     ],
 )

@@ -69,9 +69,8 @@ def test_each_project_has_expected_files() -> None:
 
 
 def test_summary_counts_files_that_keep_petastorm(inside: Path) -> None:
-    for name in ("a.py", "b.py"):
+    (inside / "requirements.txt").write_text("petastorm\n")
+    for name, counted in (("a.py", "a.py needs"), ("b.py", "a.py and 1 more need")):
         (inside / name).write_text("from petastorm.reader import ArrowReaderWorker\n")
-        (inside / "requirements.txt").write_text("petastorm\n")
         seen = invoke(command, "-v").stderr
-        more = "a.py needs" if name == "a.py" else "a.py and 1 more need"
-        assert f"Petastorm is still required, because {more} it" in seen
+        assert f"Petastorm is still required, because {counted} it" in seen
