@@ -72,7 +72,8 @@ def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
 
 #: The subjects of conditions: where mdstorm comes ``from``, whether it is ``installed``, a
 #: ``python`` version, a Databricks ``runtime``, a ``pin``, newer ``libraries``, ``names`` that
-#: differ in mdstorm, imports of MosaicML ``streaming``, a file that only ``mentions`` Petastorm.
+#: differ in mdstorm, a ``misfit`` between files, imports of MosaicML ``streaming``, a file that
+#: only ``mentions`` Petastorm.
 Subject: TypeAlias = Literal[
     "from",
     "installed",
@@ -81,11 +82,12 @@ Subject: TypeAlias = Literal[
     "pin",
     "libraries",
     "names",
+    "misfit",
     "streaming",
     "mentions",
 ]
 #: The subjects of what breaks at a place, unless a person changes it.
-_BREAKING = frozenset({"python", "runtime", "pin", "libraries", "names"})
+_BREAKING = frozenset({"python", "runtime", "pin", "libraries", "names", "misfit"})
 
 
 #: Maximum number of values from a file that one condition lists.

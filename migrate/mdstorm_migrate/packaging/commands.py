@@ -60,6 +60,23 @@ _RUN = re.compile(
 )
 
 
+#: Programs that run the module after ``-m``: interpreters, also in variables, and launchers.
+_RUNS_MODULES = re.compile(
+    r"(?<![\w-])(?:python[\d.]*|pypy3?|py|executable|accelerate|coverage|kernprof|torchrun)\b", re.I
+)
+_WORD = re.compile(r"[A-Za-z]")
+
+
+def runs_modules(before: str) -> bool:
+    """Whether ``-m`` after the given words of a command names a module; without words, it may.
+
+    Other programs, such as git and pytest, have an option with that name.
+    """
+    if re.search(r"(?:^|[\s\"'])-m(?![\w-])", before):  # the program that it names has options
+        return False
+    return not _WORD.search(before) or _RUNS_MODULES.search(before) is not None
+
+
 _SCRIPT = re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
 #: Code passed to Python with ``-c``, the dotted names in the code, and its imports from modules.
 _CODE = re.compile(
@@ -158,7 +175,9 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
     for ran in _RUN.finditer(text, start, stop):
         span = ran.span("path" if ran["path"] else "script")
         path = ran["path"] or SCRIPTS[ran["script"]]
-        if is_commented_out(text, span[0]):
+        command = text[max(text.rfind("\n", 0, ran.start()) + 1, start) : ran.start()]
+        is_other = ran["path"] and not runs_modules(re.split(r"[;&|]", command)[-1])
+        if is_commented_out(text, span[0]) or is_other:
             continue
         if absent := missing(path):
             if ran["path"]:  # scripts follow
@@ -188,9 +207,21 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
             yield Finding(rule, "manual", *one.span("path"), what, remedy, holds=OLD_ROOT)
 
 
-def needs_petastorm(text: str) -> bool:
-    """Whether a command runs what mdstorm does not have, or code that is to be changed by hand."""
-    return any(isinstance(one, Finding) and one.holds for one in runs(text, "", 0, len(text)))
+#: A module of mdstorm that is run, or an import of it in code that a command runs.
+_RUNS_MDSTORM = re.compile(
+    rf"""(?<![\w-])-m{_GAP}{NEW_ROOT}(?![\w-]) | \b(?:from|import)[ \t]+{NEW_ROOT}\b""", re.VERBOSE
+)
+
+
+def libraries_run(text: str) -> Iterator[str]:
+    """Yield the libraries that commands need.
+
+    Petastorm is needed for what mdstorm does not have, or for code that is to be changed by hand.
+    """
+    if any(isinstance(one, Finding) and one.holds for one in runs(text, "", 0, len(text))):
+        yield OLD_ROOT
+    if any(not is_commented_out(text, one.start()) for one in _RUNS_MDSTORM.finditer(text)):
+        yield NEW_ROOT
 
 
 def _absent(rule: str, span: tuple[int, int], what: str, absent: str) -> Finding:

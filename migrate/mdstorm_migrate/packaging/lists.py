@@ -20,7 +20,12 @@ from mdstorm_migrate.packaging.requirement import (
     requirements_at,
 )
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
-from mdstorm_migrate.packaging.toml import Setting, dependency_keys, requirement_strings
+from mdstorm_migrate.packaging.toml import (
+    Setting,
+    dependency_keys,
+    is_constraint,
+    requirement_strings,
+)
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 _WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*")
@@ -130,11 +135,14 @@ class Listed:
     place : Place or None
         How it is listed; None for what is not written as pip's requirements are: a key, and a
         package that conda installs.
+    is_installed : bool
+        Whether it is installed; a constraint or an override is not.
     """
 
     start: int
     stop: int
     place: Place | None
+    is_installed: bool = True
 
 
 def listed(document: Document) -> Iterator[Listed]:
@@ -145,9 +153,10 @@ def listed(document: Document) -> Iterator[Listed]:
 
 def _names(document: Document) -> Iterator[str]:
     text = document.text
-    yield from filter(None, (name_at(text, one.start, one.stop) for one in listed(document)))
+    found = (one for one in listed(document) if one.is_installed)
+    yield from filter(None, (name_at(text, one.start, one.stop) for one in found))
     yield from _QUOTED.findall(text) if document.kind == "python" else ()
-    for _, start, stop in install_commands(text) if document.kind != "python" else ():
+    for _, start, stop in install_commands(text):
         yield from _WORD.findall(_EXTRAS.sub("", text[start:stop]))
 
 
@@ -159,9 +168,9 @@ def _of_lines(document: Document) -> Iterator[Listed]:
 
 def _of_toml(document: Document) -> Iterator[Listed]:
     for string in requirement_strings(document.text):
-        yield Listed(string.start, string.stop, "string")
+        yield Listed(string.start, string.stop, "string", not is_constraint(string.key))
     for key in dependency_keys(document.text):
-        yield Listed(key.start, key.stop, None)
+        yield Listed(key.start, key.stop, None, not is_constraint(key.table))
 
 
 _INI_LINE = re.compile(

@@ -182,6 +182,11 @@ def requirement_strings(text: str) -> Iterator[Setting]:
             yield string
 
 
+def is_constraint(name: str) -> bool:
+    """Whether what a key or a table lists only constrains what other requirements install."""
+    return name.startswith(("constraint", "override")) or name.endswith(".overrides")
+
+
 def dependency_keys(text: str) -> Iterator[TomlKey]:
     """Yield the keys that are names of dependencies, as in Poetry, Pixi and Pipenv."""
     return (key for key in toml_keys(text) if _TABLES.fullmatch(key.table))

@@ -230,6 +230,7 @@ def missing(path: str) -> str | None:
 
 
 def is_configured(path: str) -> bool:
-    """Whether a value of configuration is a name of either library that code may resolve."""
-    root, dot, rest = path.replace(":", ".").partition(".")
-    return bool(dot) and root in (OLD_ROOT, NEW_ROOT) and missing(f"{OLD_ROOT}.{rest}") is None
+    """Whether a value of configuration is a function or class of either library."""
+    root, _, rest = path.replace(":", ".").partition(".")
+    old = f"{OLD_ROOT}.{rest}"
+    return root in (OLD_ROOT, NEW_ROOT) and missing(old) is None and not is_module(old)

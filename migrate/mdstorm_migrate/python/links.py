@@ -120,12 +120,25 @@ def _owners(module: PythonModule) -> Iterator[str]:
             yield module.document.path.stem  # `__name__`
 
 
-def file_imports(nodes: Iterable[ast.AST]) -> Iterator[FileImport]:
-    """Yield the names that statements among the nodes import, except from Petastorm."""
+def all_imports(nodes: Iterable[ast.AST]) -> Iterator[FileImport]:
+    """Yield the names that statements among the nodes import."""
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found = (file_import(node, alias) for alias in node.names)
-            yield from (one for one in found if one.level or not is_petastorm(one.module))
+            yield from (file_import(node, alias) for alias in node.names)
+
+
+def file_imports(nodes: Iterable[ast.AST]) -> Iterator[FileImport]:
+    """Yield the names that statements among the nodes import, except from Petastorm."""
+    return filter(_is_of_project, all_imports(nodes))
+
+
+def _is_of_project(item: FileImport) -> bool:
+    return bool(item.level) or not is_petastorm(item.module)
+
+
+def dotted_import(item: FileImport) -> str:
+    """Return the dotted name that an absolute import imports."""
+    return f"{item.module}.{item.name}" if item.name not in ("", "*") else item.module
 
 
 def file_import(statement: ast.AST, alias: ast.alias) -> FileImport:

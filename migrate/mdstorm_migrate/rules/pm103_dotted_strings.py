@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
-from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
+from mdstorm_migrate.packaging.commands import TARGETS, dotted_values, runs_modules
 from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (
     IMPORTING,
@@ -48,6 +48,8 @@ _FILLING = re.compile(
 )
 #: Code that replaces how modules are imported, and may compare their names.
 _REPLACES_IMPORT = re.compile(r"""\b(?:__import__["']?\s*[,=](?!=)|meta_path\b)""")
+#: A class that restricts what a pickle may contain.
+_FIND_CLASS = re.compile(r"\bdef find_class\b")
 #: The Sphinx setting that lists modules to mock.
 _MOCKED = "autodoc_mock_imports"
 #: Functions that find an installed distribution by name.
@@ -87,9 +89,9 @@ def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
 
 
 #: What takes a string: code that resolves names, a function that finds loggers, a filter of
-#: warnings, a function that finds an installed distribution, or perhaps code that resolves names.
-#: Or the string is code itself.
-_Use: TypeAlias = Literal["resolved", "logger", "filter", "version", "unknown", "code"]
+#: warnings, a function that finds an installed distribution, a function that finds the classes in a
+#: pickle, or perhaps code that resolves names. Or the string is code itself.
+_Use: TypeAlias = Literal["resolved", "logger", "filter", "version", "pickle", "unknown", "code"]
 
 
 def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
@@ -98,7 +100,9 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
         if use is None:
             continue
         span, inner = module.span(string), inner_span(module, string)
-        if use == "unknown":
+        if use == "pickle":
+            yield from _allowed(module, string)
+        elif use == "unknown":
             yield _unknown(value, *span, "this file" if resolves(module.text) else "code")
         elif use == "code":
             what = "this string is code that imports Petastorm"
@@ -122,6 +126,10 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
     value = str(string.value)
     if value == f"{names.OLD_ROOT}." and _is_prefix(module, string):
         return "resolved"
+    if _FIND_CLASS.search(module.text) and re.fullmatch(rf"{_PATH.pattern}\.?", value):
+        return "pickle" if resolved_as(module, string) is None else "resolved"
+    if value.endswith(".") and _is_of_module(module, string):
+        return "resolved"
     if _PART.fullmatch(value) and resolves(module.text):
         return "unknown"
     if _is_filter(module, string):
@@ -137,6 +145,18 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
     if _is_resolved(module, string):
         return "resolved"
     return "unknown" if _may_be_resolved(module, string) else None
+
+
+def _allowed(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
+    """Yield the finding about a class that may be read from a pickle, unless both libraries' are.
+
+    Pickles that Petastorm has written name its classes, and new ones name mdstorm's.
+    """
+    value = str(string.value)
+    if not any(one.value == names.renamed(value) for one in module.scopes.nodes[ast.Constant]):
+        what = f'`find_class` compares names with "{value}"'
+        remedy = f'{what}: also allow "{names.renamed(value)}", which new pickles name'
+        yield Finding(CODE, "manual", *module.span(string), what, remedy)
 
 
 def _absent(module: PythonModule, string: ast.Constant, use: _Use) -> str | None:
@@ -216,9 +236,9 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     This is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
     Sphinx. A comparison with a caught error or with the module of an object also counts.
     """
-    if resolved_as(module, string) is not None or _option_before(module, string) == "-m":
+    if resolved_as(module, string) is not None or _is_module_run(module, string):
         return True
-    if (compared := _comparison(module, string)) and _involves_library(module, compared):
+    if _is_of_module(module, string):
         return True
     parent = module.scopes.parents.get(string)
     match parent:
@@ -232,13 +252,24 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     return parent is not None and _uses_sys_modules(parent)
 
 
-def _option_before(module: PythonModule, string: ast.Constant) -> str | None:
-    """Return the word before a string in a list or call that contains the words of a command."""
+def _words_before(module: PythonModule, string: ast.Constant) -> Sequence[ast.expr]:
+    """Return what precedes a string in a list or call that contains the words of a command."""
     match module.scopes.parents.get(string):
         case ast.List(elts=words) | ast.Tuple(elts=words) | ast.Call(args=words):
-            at = words.index(string) if string in words else 0
-            return string_value(words[at - 1]) if at else None
-    return None
+            return words[: words.index(string)] if string in words else ()
+    return ()
+
+
+def _is_module_run(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is the module that an interpreter, or a launcher of modules, runs."""
+    before = [string_value(one) or ast.unparse(one) for one in _words_before(module, string)]
+    return before[-1:] == ["-m"] and runs_modules(" ".join(before[:-1]))
+
+
+def _is_of_module(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is compared with a caught error, or with the module of an object."""
+    compared = _comparison(module, string)
+    return compared is not None and _involves_library(module, compared)
 
 
 def _is_code(module: PythonModule, string: ast.Constant) -> bool:
@@ -250,7 +281,8 @@ def _is_code(module: PythonModule, string: ast.Constant) -> bool:
         statements = ast.parse(textwrap.dedent(code)).body
     except (SyntaxError, ValueError):
         return False
-    return len(statements) > 1 or _option_before(module, string) == "-c"
+    before = _words_before(module, string)
+    return len(statements) > 1 or (bool(before) and string_value(before[-1]) == "-c")
 
 
 def _is_prefix(module: PythonModule, string: ast.Constant) -> bool:

@@ -25,14 +25,22 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to a project file, and findings."""
     text = document.text
     has_source = "[tool.uv.sources" in text and _SOURCE.search(text) is not None
-    constraining = replace(document, needs=replace(document.needs, is_constraint=True))
+    # A constraint or an override installs nothing, so nothing is added there.
+    needs = replace(document.needs, is_constraint=True, transitive=(), moved=False)
+    constraining = replace(document, needs=needs)
     for string in toml.requirement_strings(text):
-        of = constraining if string.key.startswith(("constraint", "override")) else document
+        of = constraining if toml.is_constraint(string.key) else document
         for found in requirements_at(text, string.start, string.stop):
             found = replace(found, is_copy=found.is_copy or has_source)
             yield from rewrite_requirement(of, found, CODE, "string")
     keys = [key for key in toml.dependency_keys(text) if key.name.lower() == "petastorm"]
-    results = [one for key in keys for one in toml.rewrite_dependency(document, key, CODE)]
+    results = [
+        one
+        for key in keys
+        for one in toml.rewrite_dependency(
+            constraining if toml.is_constraint(key.table) else document, key, CODE
+        )
+    ]
     yield from results
     if any(isinstance(one, Edit) for one in results):
         yield from toml.rewrite_extras(document, CODE)

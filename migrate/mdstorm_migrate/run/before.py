@@ -9,15 +9,13 @@ from pathlib import Path
 
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of, required
-from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
-from mdstorm_migrate.run.code_use import CodeUse
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import MEANINGS, Seen, seen_in
 from mdstorm_migrate.run.old_pyarrow import old_conditions
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
 from mdstorm_migrate.run.together import Examined
-from mdstorm_migrate.sources import ListedFiles
+from mdstorm_migrate.sources import read_file
 from mdstorm_migrate.sources.plain import kind_of
 
 #: Kinds of files that describe the code's environment.
@@ -33,7 +31,6 @@ _LIBRARIES = (
 )
 #: Rules that report unedited lines that mention Petastorm.
 _MENTION_RULES = frozenset({"PM001", "PM410"})
-_EXTRAS = re.compile(rb"\bmdstorm\[([\w,-]+)\]")
 #: Folders whose files belong to the parent folder.
 _SUBFOLDERS = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
@@ -41,42 +38,25 @@ _SUBFOLDERS = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs
 def before_running(examined: Examined, settings: Settings) -> list[Condition]:
     """Return the conditions to meet before a run's files are used: first, what breaks."""
     outcomes = [one for one in examined.outcomes if one.has_results]
-    use = CodeUse()
-    for one in outcomes:
-        use |= one.use or CodeUse()
-    seen = {path: one.seen for path, one in examined.others.items()}
+    facts = examined.project.facts
+    seen = {path: one.seen for path, one in facts.items()}
     seen |= {one.path: seen_in(one.path, one.content) for one in examined.outcomes}
-    streaming = () if settings.library == "streaming" else _streaming_uses(seen)
-    if not (use.uses_either or any(one.changed for one in outcomes)):
-        return list(streaming)
-    # Files that make the loaders of a converter from another file need not mention Petastorm.
-    uses = [one.use for one in examined.others.values()]
-    uses += [one.use for one in examined.outcomes]
-    extras = use.extras.union(*(one.extras for one in uses if one is not None))
-    lists = [one for one in outcomes if one.requires and not is_code(one.path)]
-    known = (path for path in examined.paths if path.name in _NAMES or kind_of(path) in _KINDS)
-    around = dict.fromkeys([*known, *(one.path for one in lists)])
-    asked = [one for one in outcomes if one.requires or one.path in around]
-    contents = examined.lists.with_contents({one.path: one.content for one in asked})
-    found = list(_installation(outcomes, around, use, contents, settings))
-    code = [one for one in outcomes if one.use is not None]
-    serving = _Folders([one.path for one in code if one.changed], [one.path for one in lists])
-    listed = (words for one in lists for words in _EXTRAS.findall(one.outcome.after))
-    extras = extras.union(*(words.decode().split(",") for words in listed))
-    needed = required(extras)
-    for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
-        found += conditions_of(path, contents[path], needed)
-    if use.moved and use.imports & _NEWER:
+    seen = {path: seen[path] for path in examined.paths if path in seen}
+    is_moved = any(one.moved for one in facts.values())
+    is_new = any(one.changed or one.facts.needs for one in outcomes)  # or this was read before
+    found = [*_installation(examined, settings)] if is_new else []
+    found += [*_misfits(examined), *_environment(examined)]
+    imports = {name.partition(".")[0] for one in facts.values() for name in one.imports}
+    if is_new and is_moved and imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
-    if use.moved:
-        found += old_conditions(
-            {path: seen[path].old_uses for path in examined.paths if path in seen}
-        )
+    if is_moved:
         reported = {one.path for one in outcomes}
+        found += old_conditions({path: one.old_uses for path, one in seen.items()})
         found += _changed_attribute_uses(
-            {path: seen[path] for path in examined.paths if path in seen and path not in reported}
+            {path: one for path, one in seen.items() if path not in reported}
         )
-    found += [*_remaining_mentions(outcomes), *streaming]
+    found += _remaining_mentions(outcomes) if is_new else ()
+    found += _streaming_uses(seen) if settings.library != "streaming" else ()
     return sorted(dict.fromkeys(found), key=lambda one: not one.breaks)
 
 
@@ -97,13 +77,7 @@ def _changed_attribute_uses(seen: Mapping[Path, Seen]) -> Iterator[Condition]:
             yield Condition("names", f"`{name}`: {MEANINGS[name]}", path, line)
 
 
-def _installation(
-    outcomes: Sequence[FileOutcome],
-    around: Iterable[Path],
-    use: CodeUse,
-    contents: ListedFiles,
-    settings: Settings,
-) -> Iterator[Condition]:
+def _installation(examined: Examined, settings: Settings) -> Iterator[Condition]:
     """Yield conditions about where mdstorm comes from, and whether anything installs it."""
     is_found = settings.index is not None or "@" in settings.wanted.version
     if not (IS_RELEASED or is_found):
@@ -112,19 +86,45 @@ def _installation(
             "URL to --requirement"
         )
         yield Condition("from", message)
-    if use.moved and not _is_installed(outcomes, around, contents):
-        extras = use.extras - ({"spark"} if use.on_databricks else set())
+    facts = examined.project.facts.values()
+    if any(one.moved for one in facts) and not any(NEW_ROOT in one.installs for one in facts):
+        extras = frozenset().union(*(one.extras for one in facts))
+        extras -= {"spark"} if any(one.on_databricks for one in facts) else set()
         extras |= set(settings.wanted.extras)
         named = replace(settings.wanted, extras=tuple(sorted(extras)))
         yield Condition("installed", f'nothing here installs mdstorm: install "{named}"')
 
 
-def _is_installed(
-    outcomes: Iterable[FileOutcome], around: Iterable[Path], contents: ListedFiles
-) -> bool:
-    """Whether an edited file, or another list in the project, requires mdstorm."""
-    edited = any(one.requires and NEW_ROOT.encode() in one.outcome.after for one in outcomes)
-    return edited or any(NEW_ROOT in required_names(contents[path].documents) for path in around)
+def _misfits(examined: Examined) -> Iterator[Condition]:
+    """Yield what does not fit together in the project, at the first mention of a library.
+
+    An installer with a requirement that a person must change has a finding about it already.
+    """
+    contents = {one.path: one.content for one in examined.outcomes}
+    found = ((file.path, one) for file in examined.outcomes for one in file.outcome.findings)
+    told = {path for path, one in found if one.cls == "manual" and one.topic == "install"}
+    for one in examined.violations:
+        if one.path in told:
+            continue
+        data = contents[one.path] if one.path in contents else one.path.read_bytes()
+        place = re.search(rb"petastorm|mdstorm", data)
+        line = data.count(b"\n", 0, place.start() if place else 0) + 1
+        yield Condition("misfit", one.message, one.path, line)
+
+
+def _environment(examined: Examined) -> Iterator[Condition]:
+    """Yield versions of Python and of libraries that do not fit, where mdstorm is used."""
+    project, facts = examined.project, examined.project.facts
+    contents = {one.path: one.content for one in examined.outcomes}
+    users = [path for path in examined.paths if path in facts and facts[path].moved]
+    installers = [path for path in project.installers if NEW_ROOT in project.installed(path)]
+    lists = [path for path in installers if not is_code(path)]
+    serving = _Folders(users, lists)
+    around = [path for path in examined.paths if path.name in _NAMES or kind_of(path) in _KINDS]
+    extras = (extra for one in facts.values() for extra in one.extras | one.required_extras)
+    needed = required(frozenset(extras))
+    for path in sorted({*filter(serving.has, (*around, *lists)), *installers}):
+        yield from conditions_of(path, read_file(path, contents.get(path)), needed)
 
 
 def _remaining_mentions(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:

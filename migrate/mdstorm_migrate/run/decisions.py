@@ -72,7 +72,8 @@ class _Decisions:
     def _decision(self, path: Path) -> Decision:
         group = self._groups.get(path, [])
         return Decision(
-            waits_for=self._reason(path, (one for one in group if one in self._held)),
+            waits_for=self._proposals[path].waits_for
+            or self._reason(path, (one for one in group if one in self._held)),
             stays=self._reason(path, filter(self._affects, self._sorted)),
             names=self._reason(path, self._sorted if path in self._open else ()),
             group=tuple(map(str, group)),
@@ -124,3 +125,5 @@ def _held_alone(proposals: Mapping[Path, Proposals]) -> Iterable[tuple[Path, str
             yield path, f"still uses Petastorm ({one.stays})"
         elif one.names_need_review:
             yield path, _NAMES
+        elif one.waits_for is not None:
+            yield path, f"stays on Petastorm ({one.waits_for})"

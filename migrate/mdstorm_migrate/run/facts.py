@@ -1,19 +1,97 @@
-"""Facts: what each file shows by itself, before any rule runs."""
+"""Facts: what the bytes of a file show by themselves, the same before and after its migration.
+
+Only this module finds what code imports and what lists install. `run.project` relates the facts of
+all files to each other.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from mdstorm_migrate.petastorm.names import CONVERTER_METHODS
-from mdstorm_migrate.python.links import Links, resolves
-from mdstorm_migrate.run.code_use import CodeUse, configured_use, use_of
+from mdstorm_migrate.base.document import (
+    DATABRICKS_HEADER,
+    DecodedFile,
+    Document,
+    Kind,
+    SourceError,
+    is_setup_script,
+)
+from mdstorm_migrate.packaging.commands import (
+    TARGETS,
+    dotted_values,
+    install_commands,
+    libraries_run,
+)
+from mdstorm_migrate.packaging.lists import is_generated, is_inventory, required_names
+from mdstorm_migrate.packaging.strings import required_in
+from mdstorm_migrate.petastorm.names import (
+    CONVERTER_METHODS,
+    NEW_ROOT,
+    OLD_ROOT,
+    is_configured,
+    is_within,
+    words,
+)
+from mdstorm_migrate.python.calls import IMPORTING, PATCHING, resolved_as
+from mdstorm_migrate.python.links import Links, all_imports, dotted_import, links_of, resolves
+from mdstorm_migrate.python.module import PythonModule, parse_python
+from mdstorm_migrate.python.shadow import is_in_project
+from mdstorm_migrate.rules import pm403_setup
 from mdstorm_migrate.run.discover import CODE, is_code
 from mdstorm_migrate.run.imports import configured_imports, text_imports
-from mdstorm_migrate.run.migration import FileMigration
 from mdstorm_migrate.run.old_pyarrow import OldUse, old_uses
+from mdstorm_migrate.sources import find_source, read_file
+from mdstorm_migrate.sources.plain import kind_of
 
+#: The two libraries that code uses.
+ROOTS = (OLD_ROOT, NEW_ROOT)
+#: The package that takes the place of MosaicML Streaming.
+BACKEND = f"{NEW_ROOT}_backend"
+#: What imports Petastorm itself: Horovod's Spark estimators, and the examples in Petastorm's wheel.
+_THROUGH = words(
+    "horovod.spark.keras horovod.spark.torch horovod.spark.lightning horovod.spark.common.store "
+    "horovod.spark.common.estimator horovod.spark.common.backend examples.hello_world "
+    "examples.imagenet examples.mnist examples.spark_dataset_converter"
+)
+#: Words in code that must be parsed to know what it imports.
+_PARSED = tuple(word.encode() for word in (*ROOTS, "import_module", "importorskip", "__import__"))
+#: An import of one of the libraries in code that cannot be parsed.
+_UNPARSED = re.compile(rf"^[^#\n]*\b(?:from|import)[ \t]+({'|'.join(ROOTS)})\b", re.MULTILINE)
+#: Code that uses pandas without importing it.
+_USES_PANDAS = re.compile(r"(?:TransformSpec|toPandas|pandas_udf|InPandas)\b")
+#: Strings that identify code for Databricks, which provides Spark; and scripts and definitions.
+_CODE_FOR_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
+_FOR_DATABRICKS = (b"/databricks/", b"spark_version")
+#: Kinds of files that list requirements, and those that contain commands.
+LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requirements", "setup_cfg"})
+COMMANDS: frozenset[Kind] = frozenset(
+    {"cluster", "docker", "magic", "pyproject", "setup_cfg", "shell"}
+)
+#: Kinds of files in which code is configured.
+_CONFIGURED: frozenset[Kind] = frozenset({"cluster", "conda", "text"})
+#: A line that includes another list of requirements.
+_INCLUDES = re.compile(r"^[ \t]*(?:-r|--requirement)[ \t=]*(?P<name>[^\s#]+)", re.MULTILINE)
+#: Commands that install a list, or a project with its requirements.
+_BY_LIST = re.compile(
+    r"""\binstall\b(?:[^\n\\]|\\\r?\n|\\.)*?[\s"'](?:-[re]\b|--(?:requirement|editable)\b|\.)
+    |\benv[ ](?:create|update)\b|^[^#\n]*\b(?:nox|pdm|pipenv|poetry|tox|uv[ ](?:run|sync))\b""",
+    re.VERBOSE | re.MULTILINE,
+)
+_REQUIRED_EXTRAS = re.compile(rf"\b{NEW_ROOT}\[([\w, -]+)\]")
+#: A string that may require mdstorm.
+_REQUIRED = re.compile(rf"""["'][^"'\n]*\b{NEW_ROOT}(?:\[[\w, -]*\])?(?=[\s"'=<>~!;@])""")
+#: A file or folder that a command names: what an image copies, and other paths.
+_PATH = re.compile(
+    r"""^[ \t]*(?:COPY|ADD)[ \t]+(?:--\S+[ \t]+)*(?P<copied>[^\s"']+)
+    | (?<![\w.:/-])(?P<path>(?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|ipynb))(?![\w:/-])""",
+    re.VERBOSE | re.MULTILINE,
+)
 #: An import from MosaicML Streaming, and a name that distinguishes it from other packages.
 _STREAMING = re.compile(rb"^[ \t\">]*(?:from|import)[ \t]+streaming\b", re.MULTILINE)
 _STREAMING_NAME = re.compile(rb"\b(?:MDSWriter|LocalDataset|Streaming(?:Dataset|DataLoader))\b")
@@ -21,9 +99,12 @@ _STREAMING_NAME = re.compile(rb"\b(?:MDSWriter|LocalDataset|Streaming(?:Dataset|
 MEANINGS = {
     "_results_queue_reader": "mdstorm's readers do not have it",
     "_workers_pool": "mdstorm's readers do not have it",
+    "cache_dir_url": "a converter's directory has MDS shards now, not Parquet files",
     "file_urls": "a converter's are MDS shards now, not Parquet files",
 }
 _CHANGED_ATTRIBUTE = re.compile(rb"\.(%s)\b" % "|".join(MEANINGS).encode())
+#: Code that may read the files in a converter's directory, rather than show or delete it.
+_READS_FILES = re.compile(rb"parquet|\.load\(|\bopen\(")
 
 
 @dataclass(frozen=True)
@@ -47,53 +128,300 @@ class Seen:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a file shows by itself.
+    """What the bytes of a file show by themselves.
 
     Attributes
     ----------
     mentions : bool
-        Whether it mentions Petastorm; only then is it parsed.
+        Whether it mentions Petastorm; only then is it migrated.
     links : Links
         What links its code to other files.
     makes_loaders : bool
         Whether it does not mention Petastorm, but calls a method that makes a converter's loaders.
-    use : CodeUse or None
-        What its code uses, if it does not mention Petastorm.
+    imports : frozenset of str
+        The dotted names that code imports, also by their names in strings, that configuration
+        creates, and that commands run.
+    needs : frozenset of str
+        The libraries among `ROOTS` that must be installed for it, directly or through others.
+    extras : frozenset of str
+        Extras of mdstorm that it needs.
+    patched : frozenset of str
+        The libraries among `ROOTS` whose parts it replaces by their dotted names.
+    installs : frozenset of str
+        The distributions that it requires or installs.
+    required_extras : frozenset of str
+        Extras of mdstorm that it requires or installs.
+    is_inventory : bool
+        Whether it pins at least a hundred distributions, as ``pip freeze`` does.
+    is_complete : bool
+        Whether its commands install packages, but not from a list.
+    includes : tuple of str
+        The lists of requirements that it includes.
+    paths : frozenset of str
+        Files and folders that its commands name.
+    on_databricks : bool
+        Whether it is made for Databricks, which provides Spark.
+    builds_session : bool
+        Whether code builds a Spark session; otherwise, a notebook's host provides one.
+    is_given_session : bool
+        Whether code uses a session `spark` that it does not create, so its host provides Spark.
     seen : Seen
     """
 
-    mentions: bool
-    links: Links
+    mentions: bool = False
+    links: Links = field(default_factory=Links)
     makes_loaders: bool = False
-    use: CodeUse | None = None
-    seen: Seen = Seen()
+    imports: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
+    extras: frozenset[str] = frozenset()
+    patched: frozenset[str] = frozenset()
+    installs: frozenset[str] = frozenset()
+    required_extras: frozenset[str] = frozenset()
+    is_inventory: bool = False
+    is_complete: bool = False
+    includes: tuple[str, ...] = ()
+    paths: frozenset[str] = frozenset()
+    on_databricks: bool = False
+    builds_session: bool = False
+    is_given_session: bool = False
+    seen: Seen = field(default_factory=Seen)
+
+    @property
+    def moved(self) -> bool:
+        """Whether it needs mdstorm."""
+        return NEW_ROOT in self.needs
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it needs Petastorm."""
+        return OLD_ROOT in self.needs
 
 
-def facts_of(path: Path, migration: FileMigration) -> Facts:
-    """Return the facts about a file that mentions Petastorm."""
-    links = migration.links()
-    is_python = path.suffix in CODE
-    if not is_python or (links is None and migration.problem is not None):
-        imports_of = text_imports if is_python else configured_imports
-        links = Links(tuple(imports_of(migration.data.decode("utf-8", "replace"))))
-    return Facts(True, links or Links())
+@dataclass(frozen=True)
+class Parsed:
+    """A file that has been read, and its Python documents."""
+
+    file: DecodedFile
+    modules: Sequence[PythonModule] = ()
 
 
-def text_facts(path: Path, data: bytes) -> Facts:
-    """Return the facts about a file that does not mention Petastorm, which is not parsed."""
+def parsed(path: Path, data: bytes) -> Parsed | None:
+    """Return a file with its Python documents parsed, or None if it cannot be read or parsed."""
+    source = find_source(path, data)
+    if source is None:
+        return None
+    try:
+        file = source.read(data, path)
+        code = [one for one in file.documents if one.kind == "python"]
+        return Parsed(file, [PythonModule(one, parse_python(one.code)) for one in code])
+    except (SourceError, RecursionError):
+        return None
+
+
+def facts(
+    path: Path, data: bytes, known: Parsed | None = None, before: Facts | None = None
+) -> Facts:
+    """Return the facts about a file.
+
+    Parameters
+    ----------
+    path : Path
+    data : bytes
+    known : Parsed, optional
+        The file, if it has been parsed; otherwise it is parsed if it may use either library.
+    before : Facts, optional
+        The facts before edits to names, which keep the links to other files.
+    """
     text = data.decode("utf-8", "replace")
+    if known is None and any(word in data for word in _PARSED):
+        known = parsed(path, data)
+    links = _links(path, text, known) if before is None else before.links
+    imports = frozenset(_imports(path, text, known, links))
+    needs = frozenset(_needs(path, imports))
+    makes_loaders = path.suffix in CODE and any(f".{one}(" in text for one in CONVERTER_METHODS)
+    marks = _CODE_FOR_DATABRICKS if is_code(path) else _FOR_DATABRICKS
+    return Facts(
+        links=links,
+        makes_loaders=makes_loaders,
+        imports=imports,
+        needs=needs,
+        extras=frozenset(_extras(data, imports)) if needs or makes_loaders else frozenset(),
+        patched=frozenset(_patched(known)),
+        on_databricks=data.startswith(DATABRICKS_HEADER) or any(one in data for one in marks),
+        builds_session="SparkSession.builder" in text,
+        is_given_session=_is_given_session(known) if before is None else before.is_given_session,
+        **_installation(path, data, known),
+    )
+
+
+# What code imports
+
+
+def _links(path: Path, text: str, known: Parsed | None) -> Links:
     if path.suffix not in CODE:
-        links = Links(tuple(configured_imports(text)))
-        return Facts(False, links, use=configured_use(path, data))
-    links = Links(tuple(text_imports(text)), resolves=resolves(text))
-    makes_loaders = any(f".{name}(" in text for name in CONVERTER_METHODS)
-    use = use_of(path, data) if is_code(path) else None
-    return Facts(False, links, makes_loaders=makes_loaders, use=use, seen=seen_in(path, data))
+        return Links(tuple(configured_imports(text)))
+    if known is None:
+        return Links(tuple(text_imports(text)), resolves=resolves(text))
+    return next(map(links_of, known.modules), Links())
+
+
+def _imports(path: Path, text: str, known: Parsed | None, links: Links) -> Iterator[str]:
+    """Yield the dotted names that a file imports, configures or runs."""
+    if is_code(path) and _USES_PANDAS.search(text):
+        yield "pandas"
+    if known is None:
+        if is_code(path):
+            yield from (dotted_import(one) for one in links.imports if one.bound and not one.level)
+            yield from _UNPARSED.findall(text)
+        return
+    for module in known.modules if not is_setup_script(path) else ():
+        items = all_imports(_statements(module.tree))
+        yield from (dotted_import(one) for one in items if not one.level)
+        yield from _imported_by_name(module)
+    yield from (OLD_ROOT for cell in known.file.broken if cell.imports)
+    for document in known.file.documents:
+        if document.kind in _CONFIGURED:
+            for root in (*ROOTS, BACKEND):
+                values = dotted_values(document.text, root)
+                names = (one for key, one, _, _ in values if key in TARGETS or is_configured(one))
+                yield from (one.replace(":", ".") for one in names)
+        if document.kind in COMMANDS:
+            yield from libraries_run(document.text)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the statements of a module, also nested ones, without their expressions."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        yield node
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, name, ())
+            todo += inner if isinstance(inner, list) else ()
+
+
+def _imported_by_name(module: PythonModule) -> Iterator[str]:
+    """Yield the modules that code imports by their names in strings."""
+    if any(word in module.text for word in IMPORTING):
+        for string in module.scopes.nodes[ast.Constant]:
+            if isinstance(string.value, str) and resolved_as(module, string) == "imported":
+                yield string.value
+
+
+def _needs(path: Path, imports: frozenset[str]) -> Iterator[str]:
+    """Yield the libraries that must be installed for what a file imports."""
+    yield from (root for root in ROOTS if any(is_within(one, root) for one in imports))
+    for through in _THROUGH:
+        is_imported = any(is_within(one, through) for one in imports)
+        if is_imported and not is_in_project(path, *through.split(".")):
+            yield OLD_ROOT
+
+
+def _patched(known: Parsed | None) -> Iterator[str]:
+    """Yield the libraries whose parts code replaces by their dotted names."""
+    for module in known.modules if known is not None else ():
+        if any(word in module.text for word in PATCHING):
+            for string in module.scopes.nodes[ast.Constant]:
+                root = str(string.value).partition(".")[0]
+                if root in ROOTS and resolved_as(module, string) == "patched":
+                    yield root
+
+
+def _is_given_session(known: Parsed | None) -> bool:
+    return any(
+        "*" not in module.scopes.module.bindings
+        and any(
+            one.scope.home("spark") is None for one in module.scopes.references.get("spark", ())
+        )
+        for module in (known.modules if known is not None else ())
+        if "spark" in module.text
+    )
+
+
+#: Modules and names of both libraries, by the extra of mdstorm that code with them needs.
+_EXTRAS = {
+    "images": ("", "CompressedImageCodec"),
+    "spark": ("spark|spark_utils", "materialize_dataset|make_spark_converter|dict_to_spark_row"),
+    "tf": ("tf_utils", "make_tf_dataset"),
+    "torch": ("pytorch", "make_torch_dataloader"),
+}
+_COMMENT = re.compile(rb"^[ \t]*#[^\r\n]*", re.MULTILINE)
+
+
+def _extras(data: bytes, imports: frozenset[str]) -> Iterator[str]:
+    """Yield the extras that code needs, ignoring its comments; strings may name modules."""
+    code = b"\n".join([_COMMENT.sub(b"", data), *(one.encode() for one in imports)])
+    yield from (extra for extra in _EXTRAS if _using(extra).search(code))
+
+
+@cache
+def _using(extra: str) -> re.Pattern[bytes]:
+    modules, names = _EXTRAS[extra]
+    roots = "|".join(ROOTS)
+    return re.compile(rf"\b(?:{names})\b|\b(?:{roots})\.(?:{modules or names})\b".encode())
+
+
+# What is installed
+
+
+def _installation(path: Path, data: bytes, known: Parsed | None) -> dict[str, Any]:
+    """Return the facts about what a file requires or installs; a constraint does neither."""
+    if known is not None:
+        documents = list(_installing(path, known))
+    elif kind_of(path) in LISTS or is_setup_script(path):
+        documents = list(read_file(path, data).documents)
+    else:
+        return {}
+    text = "".join(one.text for one in documents)
+    extras = _REQUIRED_EXTRAS.findall(text)
+    is_list = "constraint" not in path.name and not is_generated(text)
+    return {
+        "installs": frozenset(required_names(documents)) if is_list else frozenset(),
+        "required_extras": frozenset(re.findall(r"[\w-]+", " ".join(extras))),
+        "is_inventory": kind_of(path) == "requirements" and is_inventory(text),
+        "is_complete": any(True for _ in install_commands(text)) and not _BY_LIST.search(text),
+        "includes": tuple(match["name"] for match in _INCLUDES.finditer(text)),
+        "paths": frozenset(_paths(documents)),
+    }
+
+
+def _installing(path: Path, known: Parsed) -> Iterator[Document]:
+    """Yield the documents that may install packages; code only if it is seen to."""
+    modules = {id(one.document): one for one in known.modules}
+    for document in known.file.documents:
+        module = None if is_setup_script(path) else modules.get(id(document))
+        is_page = document.kind in ("lock", "markdown", "other", "text")
+        if not is_page and (module is None or _requires(module)):
+            yield document
+
+
+def _requires(module: PythonModule) -> bool:
+    """Whether code requires or installs one of the libraries."""
+    if _REQUIRED.search(module.text):
+        for string in module.scopes.nodes[ast.Constant]:
+            if NEW_ROOT in str(string.value) and any(
+                one.tool is not None for one in required_in(module, string, NEW_ROOT)
+            ):
+                return True
+    return OLD_ROOT in module.text and pm403_setup.requires(module)
+
+
+def _paths(documents: Iterable[Document]) -> Iterator[str]:
+    """Yield the files and folders that commands name."""
+    for document in documents:
+        if document.kind in ("cluster", "docker", "shell"):
+            for match in _PATH.finditer(document.text):
+                yield (match["copied"] or match["path"]).strip("/")
+
+
+# What "Before you run it" lists
 
 
 def seen_in(path: Path, data: bytes) -> Seen:
     """Return what code shows that "Before you run it" lists."""
     changed = _CHANGED_ATTRIBUTE.search(data) if path.suffix == ".py" else None
+    if changed is not None and changed[1] == b"cache_dir_url" and not _READS_FILES.search(data):
+        changed = None
     attribute = changed and (changed[1].decode(), data.count(b"\n", 0, changed.start()) + 1)
     if not is_code(path):
         return Seen(attribute=attribute)

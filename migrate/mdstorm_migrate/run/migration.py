@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TypeVar
 
 from mdstorm_migrate.base.document import (
@@ -22,19 +22,20 @@ from mdstorm_migrate.base.document import (
     Document,
     Source,
     SourceError,
+    is_setup_script,
     todo_comments,
 )
 from mdstorm_migrate.base.edits import NAMES, Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import Given, Needs
-from mdstorm_migrate.packaging.lists import requires_petastorm
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.flows import Flows, flows_of
 from mdstorm_migrate.python.imports import imported_names, reached_uses
-from mdstorm_migrate.python.links import Links, links_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
-from mdstorm_migrate.rules import all_rules, pm403_setup
+from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE as OPEN_TODO
 from mdstorm_migrate.run import review
 from mdstorm_migrate.run.discover import CODE
+from mdstorm_migrate.run.facts import Facts, Parsed, facts
 from mdstorm_migrate.run.features import features_of
 from mdstorm_migrate.run.outcome import ALONE, Decision, Naming, Outcome, Problem, Settings
 from mdstorm_migrate.sources.plain import is_wide
@@ -66,6 +67,8 @@ class Proposals:
         Whether strings in the file still name Petastorm's modules, for a person to review.
     naming : Naming
         What strings in the file that name modules do.
+    waits_for : str or None
+        Why the file must not move, although nothing in it still needs Petastorm.
     features : Counter of (str, str)
         How often the file uses each feature of Petastorm, by feature and name.
     """
@@ -75,6 +78,7 @@ class Proposals:
     has_names: bool = False
     names_need_review: bool = False
     naming: Naming = ""
+    waits_for: str | None = None
     features: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
@@ -126,6 +130,8 @@ class FileMigration:
     path : PurePath or None
     problem : Problem or None
         Why the file cannot be read, parsed or changed; later steps do nothing then.
+    facts, facts_after : Facts
+        The facts about the file, and about what it becomes.
     names_need_review : bool
         Whether strings in the file still name Petastorm's modules, for a person to review.
     """
@@ -145,7 +151,10 @@ class FileMigration:
         self._source = source
         self._settings = settings
         self._parts: list[_Part] = []
+        self._decided = data  # with the edits to its code
         self._file = self._attempt(self._parsed, DecodedFile("", ()))
+        known = self._attempt(self._known, None)
+        self.facts = self.facts_after = self._facts_of(data, known)
 
     def _attempt(self, step: Callable[[], _Result], default: _Result) -> _Result:
         """Return the result of a step, or `default` if there is, or the step meets, a problem."""
@@ -187,14 +196,20 @@ class FileMigration:
         """The parsed Python documents: its own code, then files that notebook cells write."""
         return [part.module for part in self._parts if part.module is not None]
 
-    @property
-    def requires(self) -> bool:
-        """Whether the file requires or installs Petastorm."""
-        return self._attempt(lambda: any(map(_requires, self._parts)), False)
+    def _known(self) -> Parsed:
+        modules = {id(module.document): module for module in self.modules}
+        code = (one for one in self._file.documents if one.kind == "python")
+        rest = [modules.get(id(one)) or PythonModule(one, parse_python(one.code)) for one in code]
+        return Parsed(self._file, rest)
 
-    def links(self) -> Links | None:
-        """Return what links the file's Python code to other files."""
-        return self._attempt(lambda: next(map(links_of, self.modules), None), None)
+    def _facts_of(self, data: bytes, known: Parsed | None, before: Facts | None = None) -> Facts:
+        return replace(facts(Path(self.path or ""), data, known, before), mentions=True)
+
+    def _as_decided(self, found: Facts) -> Facts:
+        """Return facts with what strings in code still name, since code may import it."""
+        if self.names_need_review and self.modules and not is_setup_script(self.path):
+            return replace(found, needs=found.needs | {OLD_ROOT})
+        return found
 
     def flows(self) -> Flows:
         """Return how values flow through the file's Python code."""
@@ -234,13 +249,14 @@ class FileMigration:
         left = (one for part in self._parts for one in part.findings if one.rule == _NAMING)
         is_named = bool(named) or any(one.holds for one in left)
         namings = (_naming_of(module, is_named=is_named) for module in self.modules)
+        features = (use for part in self._parts for use in features_of(part.document, part.module))
         return Proposals(
             any(imported_names(module) or reached_uses(module) for module in self.modules),
             self._stays,
             bool(named) and not self._settings.applies(_NAMING, "review"),
             self.names_need_review,
             next(filter(None, namings), ""),
-            Counter(use for part in self._parts for use in features_of(part.document, part.module)),
+            features=Counter(features),
         )
 
     def _run_rules(self, part: _Part) -> None:
@@ -299,11 +315,12 @@ class FileMigration:
                 part.document.in_file(one, self._file.lines) for one in part.findings if one.holds
             ]
 
-    def code_after(self, decision: Decision) -> bytes:
-        """Return the file with the edits to its code, which requirements depend on."""
-        return self._attempt(lambda: self._code_after(decision), self.data)
+    def code_after(self, decision: Decision) -> Facts:
+        """Return the facts about the file with the edits to its code."""
+        self.facts_after = self._attempt(lambda: self._code_after(decision), self.facts)
+        return self.facts_after
 
-    def _code_after(self, decision: Decision) -> bytes:
+    def _code_after(self, decision: Decision) -> Facts:
         self._decide(decision)
         edits = [
             part.document.in_file(edit, self._file.lines)
@@ -311,7 +328,13 @@ class FileMigration:
             for edit in part.applied
             if not self._is_ignored
         ]
-        return self._file.encode(apply_edits(self._file.text, edits)) if edits else self.data
+        self._decided = (
+            self._file.encode(apply_edits(self._file.text, edits)) if edits else self.data
+        )
+        if not edits:
+            return self._as_decided(self.facts)
+        known = self._verified(self._decided)
+        return self._as_decided(self._facts_of(self._decided, known, self.facts))
 
     # Rendering
 
@@ -319,6 +342,7 @@ class FileMigration:
         """Return the outcome, with requirements for the code as it was decided on."""
         outcome = self._attempt(lambda: self._rendered(needs), None)
         if outcome is None or self.problem is not None:
+            self.facts_after = self.facts
             problems = [] if self.problem is None else [self.problem]
             return Outcome(self.data, self.data, problems=problems)
         return outcome
@@ -331,8 +355,9 @@ class FileMigration:
         file, after = self._file, self.data
         if edits:
             after = file.encode(apply_edits(file.text, edits))
-        if after != self.data:
-            self._verify(after)
+        if after not in (self.data, self._decided):
+            found = self._facts_of(after, self._verified(after), self.facts)
+            self.facts_after = self._as_decided(found)
         library = self._settings.library
         problems = [_problem(error) for error in file.broken if library in error.libraries]
         findings = [] if self._is_ignored else sorted(results.findings, key=_position)
@@ -340,19 +365,25 @@ class FileMigration:
             self.data, after, file.encoding, edits, findings, problems, self.names_need_review
         )
 
-    def _verify(self, after: bytes) -> None:
-        """Raise `EditError` if the result cannot be read, or a part of it newly fails to parse."""
+    def _verified(self, after: bytes) -> Parsed:
+        """Return a result, parsed.
+
+        Raises
+        ------
+        EditError
+            If it cannot be read, or a part of it newly fails to parse.
+        """
         assert self._source is not None
         try:
             outcome = self._source.read(after, self.path)
             check_format(self.path, self._file.text, outcome.text)
-            for document in outcome.documents:
-                if document.kind == "python":
-                    parse_python(document.code)
+            code = (document for document in outcome.documents if document.kind == "python")
+            modules = [PythonModule(one, parse_python(one.code)) for one in code]
         except SourceError as error:
             raise EditError(f"the result would not parse: {error}") from None
         if outcome.unparsed > self._file.unparsed:
             raise EditError("the result would contain a cell that does not parse")
+        return Parsed(outcome, modules)
 
     def _render(self, part: _Part, needs: Needs, results: _Results) -> None:
         document, module = part.document, part.module
@@ -378,13 +409,6 @@ class FileMigration:
             for one in todo_comments(document)
         }
         results.add_findings((document.in_file(one, lines) for one in todos.findings), comments)
-
-
-def _requires(part: _Part) -> bool:
-    """Whether a document requires or installs Petastorm."""
-    if part.module is not None:
-        return pm403_setup.requires(part.module)
-    return requires_petastorm(part.document)
 
 
 def _problem(error: SourceError) -> Problem:

@@ -58,7 +58,7 @@ def given_to(
     """
     mentioning = {path: one.links for path, one in facts.items() if one.mentions}
     # Files that make a converter's loaders count even if no value is seen to reach them.
-    loading = {path for path, one in facts.items() if one.makes_loaders}
+    loading = {path for path, one in facts.items() if one.makes_loaders and not one.mentions}
     reached = closure(mentioning, graph.importers) & loading
     solver = _Solver(graph)
     wanted = mentioning.keys() | reached

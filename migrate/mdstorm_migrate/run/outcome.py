@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.base.needs import ANY, Wanted
-from mdstorm_migrate.run.code_use import CodeUse
+from mdstorm_migrate.run.facts import Facts
 
 #: Rules and classes of the findings that mean that a file still imports Petastorm.
 _KEEPING = frozenset(
@@ -188,8 +188,8 @@ class FileOutcome:
         Paths of the files that must be written together, including this one.
     features : Counter of (str, str)
         How often the file uses each feature of Petastorm, by feature and name.
-    use : CodeUse or None
-        What the code in it uses after its migration; None for files without code.
+    facts : Facts
+        The facts about it after its migration.
     """
 
     path: Path
@@ -197,7 +197,7 @@ class FileOutcome:
     written: bool = False
     group: Sequence[str] = ()
     features: Counter[tuple[str, str]] = field(default_factory=Counter)
-    use: CodeUse | None = None
+    facts: Facts = field(default_factory=Facts)
 
     @property
     def content(self) -> bytes:

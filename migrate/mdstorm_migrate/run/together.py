@@ -4,7 +4,10 @@
 2. Names: how files reach Petastorm through each other (`run.names`).
 3. Proposals: what the rules about code want to change (`run.migration`).
 4. Decisions: which edits wait (`run.decisions`).
-5. Rendering: requirements for the code as it will be, comments, and a check of the result.
+5. Rendering: requirements for the code as it will be (`run.project`), and comments.
+
+The facts of changed bytes are taken once more, and `run.check` tests the result as it tests the
+files of a project that nobody changes: what would not run waits also.
 
 Facts, proposals and rendering concern one file at a time, so several processes share the files.
 """
@@ -21,17 +24,16 @@ from mdstorm_migrate.base.document import Source, is_setup_script
 from mdstorm_migrate.base.needs import Given, Needs
 from mdstorm_migrate.mosaicml.names import ROOT as STREAMING
 from mdstorm_migrate.packaging.commands import TARGETS
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_within
 from mdstorm_migrate.python.flows import Flows
 from mdstorm_migrate.python.shadow import is_in_project
-from mdstorm_migrate.run.code_use import configured_use, imports_library, use_of
+from mdstorm_migrate.run.check import Violation, check
 from mdstorm_migrate.run.decisions import decide
 from mdstorm_migrate.run.discover import CODE, LARGEST, LARGEST_TEXT, is_code
-from mdstorm_migrate.run.facts import Facts, facts_of, text_facts
+from mdstorm_migrate.run.facts import BACKEND, LISTS, Facts, facts, seen_in
 from mdstorm_migrate.run.imports import ImportGraph
 from mdstorm_migrate.run.migration import FileMigration, Proposals, is_relevant
 from mdstorm_migrate.run.names import given_alone, given_to
-from mdstorm_migrate.run.needs import Asking, needs_of
 from mdstorm_migrate.run.outcome import (
     ALONE,
     Decision,
@@ -42,7 +44,9 @@ from mdstorm_migrate.run.outcome import (
     shown,
 )
 from mdstorm_migrate.run.pool import Workers
-from mdstorm_migrate.sources import ListedFiles, find_source
+from mdstorm_migrate.run.project import Project
+from mdstorm_migrate.sources import find_source
+from mdstorm_migrate.sources.plain import kind_of
 
 
 @dataclass
@@ -53,18 +57,18 @@ class Examined:
     ----------
     outcomes : list of FileOutcome
         The files that mention Petastorm or use it through others, in the order of the run.
-    others : dict of Path to Facts
-        The other code of the project.
+    project : Project
+        All files of the project, as they were decided on.
+    violations : list of Violation
+        What does not fit together in the project.
     paths : sequence of Path
         All files of the project.
-    lists : ListedFiles
-        Files of the project that may list requirements.
     """
 
     outcomes: list[FileOutcome] = field(default_factory=list)
-    others: dict[Path, Facts] = field(default_factory=dict)
+    project: Project = field(default_factory=lambda: Project({}))
+    violations: list[Violation] = field(default_factory=list)
     paths: Sequence[Path] = ()
-    lists: ListedFiles = field(default_factory=ListedFiles)
 
 
 def examine(
@@ -91,10 +95,10 @@ def examine(
     """
     named = {path.resolve() for path in paths} if others else set()
     others = [path for path in others if path.resolve() not in named]
-    around = dict.fromkeys(path for path in (*others, *vendored) if is_code(path))
+    around = dict.fromkeys(path for path in (*others, *vendored) if _is_related(path))
     with Workers(partial(Examiner, settings), len(paths) + len(around), jobs) as workers:
-        facts = workers.map(Examiner.facts, dict.fromkeys(paths))
-        seen = {path: one for path, one in facts.items() if one is not None}
+        found = workers.map(Examiner.facts, dict.fromkeys(paths))
+        seen = {path: one for path, one in found.items() if one is not None}
         graph = ImportGraph({path: one.links.imports for path, one in seen.items()})
         resolving = {path for path, one in seen.items() if one.links.resolves}
         for path, one in seen.items():
@@ -105,40 +109,66 @@ def examine(
             seen, graph, lambda paths: workers.map(Examiner.flows, dict.fromkeys(paths))
         )
         proposals = workers.map(Examiner.propose, given)
-        outside = workers.map(Examiner.text_facts, around)
-        unused = {path: one for path, one in seen.items() if path not in proposals}
-        found = Examined(others=unused | outside, paths=[*paths, *others])
+        every = seen | workers.map(Examiner.facts_around, around)
+        all_paths = [*paths, *others]
+        lacking: set[Path] = set()
         while True:
             decisions = decide(proposals, graph, resolving)
-            code = workers.map(Examiner.code_after, decisions)
-            rendered = workers.map(Examiner.render, _needs(code, found, settings))
+            decided = every | workers.map(Examiner.code_after, decisions)
+            needs = _needs(Project(decided, all_paths), decisions, settings)
+            # What cannot install mdstorm is told to, so that the code that waits for it can move.
+            needs |= {path: replace(needs[path], moved=True) for path in lacking & needs.keys()}
+            rendered = workers.map(Examiner.render, needs)
+            outcomes = {path: outcome for path, (outcome, _) in rendered.items()}
+            after = {path: one for path, (_, one) in rendered.items()}
+            project = Project(decided | after, all_paths)
+            violations = [] if settings.library == STREAMING else list(check(project, graph))
             # A file whose result is not sound stays as it is, and holds its group.
-            failed = dict(_failed(rendered, proposals))
-            if not failed:
+            held = dict(_failed(outcomes, proposals)) | dict(_waiting(violations, every, proposals))
+            if not held:
                 break
-            proposals |= failed
-    found.outcomes = [
+            proposals |= held
+            lacking |= {one.path for one in violations}
+    outcomes_in_order = [
         FileOutcome(
             path,
-            rendered[path],
+            outcomes[path],
             group=decisions[path].group,
             features=proposals[path].features,
-            use=code[path].use,
+            facts=project.facts[path],
         )
         for path in paths
-        if path in rendered
+        if path in outcomes
     ]
-    return found
+    return Examined(outcomes_in_order, project, violations, all_paths)
+
+
+def _is_related(path: Path) -> bool:
+    """Whether a file outside of the run is code that lists must serve, or a list."""
+    return is_code(path) or is_setup_script(path) or kind_of(path) in LISTS
 
 
 def _failed(
-    rendered: Mapping[Path, Outcome], proposals: Mapping[Path, Proposals]
+    outcomes: Mapping[Path, Outcome], proposals: Mapping[Path, Proposals]
 ) -> Iterator[tuple[Path, Proposals]]:
     """Yield the code that was to be changed and cannot be, with what concerns other files now."""
-    for path, one in rendered.items():
+    for path, one in outcomes.items():
         whole = [problem for problem in one.problems if problem.cell is None]
         if path.suffix in CODE and whole and proposals[path].stays is None:
             yield path, replace(proposals[path], stays=str(whole[0]), has_names=False)
+
+
+def _waiting(
+    violations: Iterable[Violation],
+    before: Mapping[Path, Facts],
+    proposals: Mapping[Path, Proposals],
+) -> Iterator[tuple[Path, Proposals]]:
+    """Yield the code that was to move and does not fit to other files then."""
+    for one in violations:
+        for path in one.holds:
+            if path in proposals and before[path].keeps and proposals[path].waits_for is None:
+                reason = f"`{shown(one.path, path)}`: {one.message}"
+                yield path, replace(proposals[path], waits_for=reason)
 
 
 def migrate_alone(
@@ -155,42 +185,33 @@ def migrate_alone(
     needs = Needs(settings.wanted, settings.index)
     name = Path(path or "")
     if path is not None and is_code(name):
-        asking = _asking(name, migration, ALONE)
-        if asking.requires:
-            found = needs_of({name: asking}, {}, [name], ListedFiles(), settings)
-            needs = replace(found[name], is_unused=False)
+        found = migration.code_after(ALONE)
+        if found.installs:
+            needs = replace(Project({name: found}).needs(name, needs), is_unused=False)
     return migration.outcome(needs)
 
 
-def _asking(path: Path, migration: FileMigration, decision: Decision) -> Asking:
-    """Return what a file shows once its code is decided on."""
-    after, use = migration.code_after(decision), None
-    if is_code(path) or (migration.modules and not is_setup_script(path)):
-        use = use_of(path, after, migration.modules if migration.problem is None else None)
-        if migration.names_need_review:
-            use = replace(use, keeps=(str(path),))
-    else:
-        use = configured_use(path, after)
-    return Asking(migration.data, after, use, migration.requires)
-
-
-def _needs(asking: Mapping[Path, Asking], found: Examined, settings: Settings) -> dict[Path, Needs]:
+def _needs(project: Project, paths: Iterable[Path], settings: Settings) -> dict[Path, Needs]:
     """Return the needs of the files that mention the library."""
-    if settings.library == "streaming":
-        return _streaming_needs(asking, settings)
-    uses = {path: one.use for path, one in found.others.items() if one.use is not None}
-    return needs_of(asking, uses, found.paths, found.lists, settings)
-
-
-def _streaming_needs(asking: Mapping[Path, Asking], settings: Settings) -> dict[Path, Needs]:
-    """Return the needs for requirements of MosaicML Streaming, which code may still import."""
     plain = Needs(settings.wanted, settings.index)
-    for path, one in asking.items():
-        is_user = is_code(path) and not is_in_project(path, STREAMING)
-        if is_user and imports_library(path, one.after, STREAMING):
-            plain = replace(plain, moved=any(one.before != one.after for one in asking.values()))
-            return {of: replace(plain, importers=(shown(path, of),)) for of in asking}
-    return dict.fromkeys(asking, plain)
+    if settings.library == STREAMING:
+        return _streaming_needs(project, paths, plain)
+    if not settings.selects("PM101"):  # the code was or will be moved in another run
+        return dict.fromkeys(paths, plain)
+    return {path: project.needs(path, plain) for path in paths}
+
+
+def _streaming_needs(project: Project, paths: Iterable[Path], plain: Needs) -> dict[Path, Needs]:
+    """Return the needs for requirements of MosaicML Streaming, which code may still import."""
+    for path in paths:
+        imports = project.facts[path].imports if is_code(path) else ()
+        is_user = any(is_within(one, STREAMING) for one in imports)
+        if is_user and not is_in_project(path, STREAMING):
+            names = (name for one in paths for name in project.facts[one].imports)
+            is_moved = any(is_within(name, root) for name in names for root in (NEW_ROOT, BACKEND))
+            plain = replace(plain, moved=is_moved)
+            return {of: replace(plain, importers=(shown(path, of),)) for of in paths}
+    return dict.fromkeys(paths, plain)
 
 
 class Examiner:
@@ -216,21 +237,23 @@ class Examiner:
             return self._failed(path, error.strerror or str(error))
         if is_relevant(data, self._settings) and (source := find_source(path, data)) is not None:
             self._files[path] = FileMigration(data, path, source, self._settings)
-            return facts_of(path, self._files[path])
+            return self._files[path].facts
         is_configuring = any(key.encode() in data for key in (NEW_ROOT, *TARGETS))
-        return text_facts(path, data) if path.suffix in CODE or is_configuring else None
+        if path.suffix in CODE or is_configuring or kind_of(path) in LISTS:
+            return replace(facts(path, data), seen=seen_in(path, data))
+        return None
 
     def _failed(self, path: Path, reason: str) -> Facts:
         self._files[path] = FileMigration(b"", path, None, self._settings, Problem(reason))
-        return facts_of(path, self._files[path])
+        return self._files[path].facts
 
-    def text_facts(self, path: Path, _: object = None) -> Facts:
-        """Return the facts about code that is not migrated."""
+    def facts_around(self, path: Path, _: object = None) -> Facts:
+        """Return the facts about a file that is not migrated."""
         try:
             data = path.read_bytes()
         except OSError:
             data = b""
-        return text_facts(path, data)
+        return replace(facts(path, data), seen=seen_in(path, data))
 
     def flows(self, path: Path, _: object = None) -> Flows:
         """Return how values flow through a file that Petastorm's reach."""
@@ -244,13 +267,14 @@ class Examiner:
         """Run the rules about code."""
         return self._files[path].propose(given)
 
-    def code_after(self, path: Path, decision: Decision) -> Asking:
-        """Return what the file shows once its code is decided on."""
-        return _asking(path, self._files[path], decision)
+    def code_after(self, path: Path, decision: Decision) -> Facts:
+        """Return the facts about the file once its code is decided on."""
+        return self._files[path].code_after(decision)
 
-    def render(self, path: Path, needs: Needs) -> Outcome:
-        """Return the outcome for the file."""
-        return self._files[path].outcome(needs)
+    def render(self, path: Path, needs: Needs) -> tuple[Outcome, Facts]:
+        """Return the outcome for the file, and the facts about it."""
+        outcome = self._files[path].outcome(needs)
+        return outcome, self._files[path].facts_after
 
 
 def _is_mentioned_in(path: Path) -> bool:

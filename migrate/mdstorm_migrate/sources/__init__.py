@@ -19,13 +19,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path, PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Source, SourceError
 
-__all__ = ["HEAD", "ListedFiles", "all_sources", "find_source", "read_file"]
+__all__ = ["HEAD", "all_sources", "find_source", "read_file"]
 
 #: Number of bytes read from a file to determine its kind.
 HEAD = 256
@@ -58,15 +58,3 @@ def read_file(path: Path, data: bytes | None = None) -> DecodedFile:
         if source is not None and data:
             return source.read(data, path)
     return DecodedFile("", ())
-
-
-class ListedFiles(dict[Path, DecodedFile]):
-    """Files that may list requirements, each read when it is first asked for."""
-
-    def __missing__(self, path: Path) -> DecodedFile:
-        self[path] = read_file(path)
-        return self[path]
-
-    def with_contents(self, contents: Mapping[Path, bytes]) -> ListedFiles:
-        """Return the files, some with the given contents."""
-        return ListedFiles(self | {path: read_file(path, data) for path, data in contents.items()})

@@ -230,7 +230,7 @@ def test_object_in_configuration_that_mdstorm_lacks_needs_manual_review(
 
 @each(
     ("a.yaml", "loader: petastorm.pytorch.BatchedDataLoader  # fast\n"),
-    ("a.json", '{"reader": {"module": "petastorm.reader", "n": 2}}\n'),
+    ("a.json", '{"reader": {"made by": "petastorm.make_reader", "n": 2}}\n'),
     ("a.toml", "[loader]\nclass = 'petastorm.pytorch.DataLoader'\n"),
     ("a.ini", "[data]\nfactory = petastorm.make_reader\n"),
     ("a.toml", "[plugins]\nrows = 'petastorm.reader:make_reader'\n"),

@@ -21,7 +21,7 @@ EXPECTED: dict[str, Expected] = {
         keeps=True,
     ),
     "programs/pickled_artifacts.py": Expected(
-        {"_fields_as_tuple": "_fields_as_tuple"}, listed=("SAFE = (",), keeps=True
+        {"_fields_as_tuple": "_fields_as_tuple", "SAFE = (": 'also allow "mdstorm."'}, keeps=True
     ),
     "programs/predicate_pushdown_selfmade.py": Expected(
         {
@@ -144,12 +144,16 @@ EXPECTED: dict[str, Expected] = {
     # Files that no test can run.
     "unrunnable/colab_mnist.ipynb": Expected(
         becomes=(
-            'python -c \\"import mdstorm; print(mdstorm.__version__)',
-            '!pip install -q \\"mdstorm[torch]\\" pyspark==3.1.2',
+            '!pip install -q \\"mdstorm[torch]\\" petastorm pyspark==3.1.2',  # for the script below
             "from mdstorm import make_reader",
             "import mdstorm as petastorm",
         ),
-        stays=("file:///content/petastorm_mnist", "github.com/uber/petastorm"),
+        stays=(
+            "file:///content/petastorm_mnist",
+            "github.com/uber/petastorm",
+            'python -c \\"import petastorm; print(petastorm.__version__)',
+            "petastorm-copy-dataset.py file:///a file:///b",
+        ),
     ),
     "unrunnable/jupyterlab_features.ipynb": Expected(
         becomes=(

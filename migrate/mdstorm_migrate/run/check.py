@@ -1,0 +1,75 @@
+"""The check of a project: before and after ``-w``, and in CI.
+
+Each installer must install what the files that it serves need, and what a mock replaces must be
+imported where the mock reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.run.discover import is_code
+from mdstorm_migrate.run.facts import ROOTS
+from mdstorm_migrate.run.imports import ImportGraph
+from mdstorm_migrate.run.outcome import shown
+from mdstorm_migrate.run.project import Project
+
+_NAMES = {OLD_ROOT: "Petastorm", NEW_ROOT: "mdstorm"}
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A file of a project that does not fit to others.
+
+    Attributes
+    ----------
+    path : Path
+    message : str
+    holds : collection of Path
+        The files that must not move to mdstorm because of it.
+    """
+
+    path: Path
+    message: str
+    holds: Collection[Path] = ()
+
+
+def check(project: Project, graph: ImportGraph) -> Iterator[Violation]:
+    """Yield what does not fit together in a project."""
+    yield from _installers(project)
+    yield from _mocks(project, graph)
+
+
+def _installers(project: Project) -> Iterator[Violation]:
+    """Yield the installers without a library that the files which they serve need.
+
+    Code moves if one of its installers provides mdstorm. Code that installs, such as the definition
+    of a job, may do so for any of the files around it, and only holds itself.
+    """
+    served = {path: project.served(path) for path in project.installers}
+    having = [path for path in served if NEW_ROOT in project.installed(path)]
+    provided = {file for path in having for file in served[path]}
+    for path, files in served.items():
+        for root in ROOTS:
+            users = [one for one in files if root in project.facts[one].needs]
+            if users and root not in project.installed(path):
+                who = "this" if path in users else shown(users[0], path)
+                what = f"{who} needs {_NAMES[root]}, which is not installed here"
+                held = set(users) - provided if root == NEW_ROOT else set()
+                yield Violation(path, what, held & {path} if is_code(path) else held)
+
+
+def _mocks(project: Project, graph: ImportGraph) -> Iterator[Violation]:
+    """Yield the mocks of a library that no file imports which the mock reaches."""
+    for path, one in project.facts.items():
+        for root in one.patched:
+            (other,) = set(ROOTS) - {root}
+            reached = [file for file in graph.reached_by_patch(path) if file in project.facts]
+            users = [file for file in reached if other in project.facts[file].needs]
+            if users and not any(root in project.facts[file].needs for file in reached):
+                first = shown(min(users), path)
+                what = f"this replaces parts of {_NAMES[root]}, but {first} imports {_NAMES[other]}"
+                yield Violation(path, what, [path] if root == NEW_ROOT else users)
