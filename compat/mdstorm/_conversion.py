@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,7 +40,6 @@ from mdstorm_backend.write import index_to_replace
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_BATCH_ROWS = 1024
 _ARRAY = pa.struct([("array", pa.string()), ("data", pa.binary())])
 
 
@@ -470,20 +469,15 @@ def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> eng
         for column in dataset.schema
     }
 
-    def read(part: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        shard = dataset.shard(part)
-        for start in range(0, shard.num_samples, _BATCH_ROWS):
-            rows = np.arange(start, min(start + _BATCH_ROWS, shard.num_samples))
-            batch = shard.read(rows, names, exact_nulls=True)
-            columns = [
-                pa.array(map(_described, value_cells(batch[name])), _ARRAY)
-                if types[name] == _ARRAY
-                else mds.plain_values(mds.as_arrow(batch[name])).cast(types[name])
-                for name in names
-            ]
-            yield pa.RecordBatch.from_arrays(columns, names)
+    def arrow(batch: mds.Batch, names: Sequence[str]) -> list[pa.Array]:
+        return [
+            pa.array(map(_described, value_cells(batch[name])), _ARRAY)
+            if types[name] == _ARRAY
+            else mds.plain_values(mds.as_arrow(batch[name])).cast(types[name])
+            for name in names
+        ]
 
-    return engine.ComparedRows(dataset.url, types, dataset.shard_sizes, read)
+    return engine.ComparedRows(dataset, types, arrow)
 
 
 def _described(array: npt.NDArray[Any] | None) -> dict[str, Any] | None:

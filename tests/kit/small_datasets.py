@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import batch_shards
+from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.commit import mark_directory, publish
-from mdstorm_backend.write.full_shard import ShardFormat, ShardReport
+from mdstorm_backend.write.full_shard import ShardFormat, ShardReport, ShardStore
 from mdstorm_backend.write.mds_writer import MDSWriter
 
 Fields = Mapping[str, SparkType]
@@ -51,6 +52,18 @@ def to_table(columns: Columns, fields: Fields) -> pa.Table:
     return pa.table({n: pa.array(columns[n], arrow_type(t)) for n, t in fields.items()})
 
 
+def store_batches(
+    batches: Iterable[pa.RecordBatch],
+    location: Location,
+    schema: Schema,
+    format_: ShardFormat,
+    prefix: str,
+) -> list[ShardReport]:
+    """Write record batches as shards, without committing them."""
+    store = ShardStore((location,), format_, prefix, max_workers=0)
+    return store.store_rows(partial(BatchShards, schema, format_), batches)
+
+
 def write_shards(
     directory: str | Path,
     columns: Columns,
@@ -66,7 +79,7 @@ def write_shards(
     """Write shards like a single task in a job, without committing them."""
     location = Location.of(str(directory))
     mark_directory(location)
-    return batch_shards.write_shards(
+    return store_batches(
         to_table(columns, fields).combine_chunks().to_batches(max_chunksize=batch_rows),
         location,
         plan(fields, dtype, nullable=nullable),

@@ -14,9 +14,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import lru_cache
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
 from itertools import count, islice
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -104,23 +105,66 @@ def each(
     call: Callable[[_In], _Out],
     items: Sequence[_In],
     threads: int | None,
-    on_progress: OnProgress | None,
+    on_progress: OnProgress | None = None,
+    *,
+    stop: Callable[[BaseException], object] = lambda error: None,
 ) -> Iterator[_Out]:
     """Call `call` for each item in threads, and yield the results in item order.
 
-    The first error is raised once the calls in progress have ended.
+    The first error of any call is raised once the calls in progress have ended, unless the wait for
+    them is interrupted. No further calls begin.
+
+    Parameters
+    ----------
+    call : callable
+        Called with an item.
+    items : sequence
+        The items.
+    threads : int or None
+        Maximum number of calls at a time; see `num_threads`.
+    on_progress : callable, optional
+        Called with the number of calls that have ended, and the total.
+    stop : callable, optional
+        Called with the first error before the wait; it can make the other calls end sooner.
     """
-    pool = ThreadPoolExecutor(num_threads(threads))
+    waiting = deque(enumerate(items))
+    # Unlike `concurrent.futures.wait`, a queue holds no lock when the wait is interrupted.
+    ended: SimpleQueue[tuple[int, Future[_Out]]] = SimpleQueue()
+
+    def work() -> None:
+        with suppress(IndexError):
+            while True:
+                number, item = waiting.popleft()
+                result: Future[_Out] = Future()
+                settle(result, partial(call, item))
+                if result.exception() is not None:
+                    waiting.clear()
+                ended.put((number, result))
+
+    # When Python exits, it waits for the threads of an executor, but not for these.
+    working: list[Future[None]] = []
+    results: dict[int, _Out] = {}
     try:
-        for done, result in enumerate(pool.map(call, items), 1):
-            yield result
+        for number in range(min(num_threads(threads), len(items))):
+            working.append(in_own_thread(work, f"mdstorm-each-{number}"))
+        following = 0
+        for done in range(1, len(items) + 1):
+            number, result = ended.get()
+            results[number] = result.result()
+            while following in results:
+                yield results.pop(following)
+                following += 1
             if on_progress is not None:
                 on_progress(done, len(items))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    except BaseException as error:
+        waiting.clear()
+        stop(error)
+        for thread in working:
+            thread.result()
+        raise
 
 
-def fill(result: Future[Any], make: Callable[[], Any]) -> None:
+def settle(result: Future[Any], make: Callable[[], Any]) -> None:
     """Call `make`, and store its result or its error in `result`."""
     try:
         result.set_result(make())
@@ -131,7 +175,7 @@ def fill(result: Future[Any], make: Callable[[], Any]) -> None:
 def in_own_thread(make: Callable[[], _Out], name: str) -> Future[_Out]:
     """Call `make` in a daemon thread of its own, which may be left behind; return its future."""
     result: Future[_Out] = Future()
-    threading.Thread(target=fill, args=(result, make), name=name, daemon=True).start()
+    threading.Thread(target=settle, args=(result, make), name=name, daemon=True).start()
     return result
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain, pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base import arrow_compute as pc
-from mdstorm_backend.base.threads import cached_property, each
+from mdstorm_backend.base.threads import each
 from mdstorm_backend.convert import parquet_to_mds
+from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.display import Progress, counted, progress
-from mdstorm_backend.format import check_decimals, check_float_dtype
+from mdstorm_backend.format import Batch, check_decimals, check_float_dtype
 from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.format.values.python_objects import python_objects
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read import SampleSource, batch_formats
+from mdstorm_backend.read import batch_formats
 
 _MOST_EXAMPLES = 3
 _MOST_TEXT = 80
@@ -95,79 +95,65 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ComparedRows:
-    """One side of a comparison: rows in parts that can be read independently.
+    """One side of a comparison.
 
     Attributes
     ----------
-    url : str
-        URL of the dataset, for messages.
+    dataset : SampleDataset
+        The dataset.
     types : mapping of str to pyarrow.DataType
         Column types; see `plain_type`.
-    part_sizes : sequence of int
-        Number of rows in each part.
-    read : callable
-        Yields columns of a part as record batches, given the part number and the column names.
+    arrow : callable
+        Converts columns of a batch to these types, given the batch and the column names.
     """
 
-    url: str
+    dataset: SampleDataset
     types: Mapping[str, pa.DataType]
-    part_sizes: Sequence[int]
-    read: Callable[[int, Sequence[str]], Iterator[pa.RecordBatch]]
+    arrow: Callable[[Batch, Sequence[str]], list[pa.Array]]
 
-    @cached_property
-    def ends(self) -> list[int]:
-        """Cumulative number of rows at the end of each part."""
-        return list(accumulate(self.part_sizes))
+    @property
+    def url(self) -> str:
+        """URL of the dataset, for messages."""
+        return self.dataset.url
 
-    def batches(self, start: int, stop: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the columns `names` of the rows from `start` to `stop`."""
-        part = bisect_right(self.ends, start)
-        at = self.ends[part] - self.part_sizes[part]
-        while at < stop:
-            for batch in self.read(part, names):
-                skipped = max(start - at, 0)
-                if skipped < batch.num_rows and at < stop:
-                    yield batch.slice(skipped, stop - at - skipped)
-                at += batch.num_rows
-            part += 1
+    def batches(self, samples: range, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the columns `names` of consecutive samples."""
+        row_bytes = self.dataset.nbytes / max(len(self.dataset), 1)
+        rows = parquet_to_mds.rows_of_a_batch(row_bytes, _MOST_ROWS)
+        for batch in self.dataset.stored_batches(samples, names, rows):
+            yield pa.RecordBatch.from_arrays(self.arrow(batch, names), names)
 
 
-def compared_rows(source: SampleSource | ParquetDataset) -> ComparedRows:
+def compared_rows(dataset: SampleDataset) -> ComparedRows:
     """Return a dataset's rows for comparison; images and pickles in MDS remain encoded bytes."""
-    if isinstance(source, ParquetDataset):
-        fields = parquet_to_mds.without_vectors(source.arrow_schema)
-        types = {field.name: arrow_types.plain_type(field.type) for field in fields}
-        return ComparedRows(source.url, types, source.shard_sizes, partial(_of_parquet, source))
-    types = {column.name: arrow_types.plain_type(column.arrow_type) for column in source.schema}
-    return ComparedRows(source.url, types, source.shard_sizes, partial(_of_mds, source))
+    if isinstance(dataset, ParquetDataset):
+        return ComparedRows(dataset, _types_of(dataset.arrow_schema), _plain_columns)
+
+    def arrow(batch: Batch, names: Sequence[str]) -> list[pa.Array]:
+        found = batch_formats.to_record_batch(batch, dataset.schema.select(names))
+        return [arrow_types.plain_values(values) for values in found.columns]
+
+    return ComparedRows(dataset, _types_of(dataset.schema.arrow_schema), arrow)
 
 
-def _of_mds(source: SampleSource, part: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    shard, schema = source.shard(part), source.schema.select(names)
-    step = parquet_to_mds.rows_of_a_batch(source.nbytes / max(len(source), 1), _MOST_ROWS)
-    for start in range(0, shard.num_samples, step):
-        rows = np.arange(start, min(start + step, shard.num_samples))
-        batch = batch_formats.to_record_batch(shard.read(rows, names, exact_nulls=True), schema)
-        yield pa.RecordBatch.from_arrays([*map(arrow_types.plain_values, batch.columns)], names)
+def _types_of(schema: pa.Schema) -> dict[str, pa.DataType]:
+    fields = parquet_to_mds.without_vectors(schema)
+    return {field.name: arrow_types.plain_type(field.type) for field in fields}
 
 
-def _of_parquet(
-    source: ParquetDataset, part: int, names: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    size = source.nbytes / max(len(source), 1)
-    for batch in parquet_to_mds.row_batches(source, [part], names, size, _MOST_ROWS):
-        columns = []
-        for values in batch.columns:
-            if arrow_types.holds_vectors(values.type):
-                columns.append(arrow_types.vectors_to_lists(values))
-            else:
-                columns.append(arrow_types.plain_values(values))
-        yield pa.RecordBatch.from_arrays(columns, names)
+def _plain_columns(batch: Mapping[str, Any], names: Sequence[str]) -> list[pa.Array]:
+    """Return columns stored in Parquet, with Spark's vectors as lists."""
+    return [
+        arrow_types.vectors_to_lists(batch[name])
+        if arrow_types.holds_vectors(batch[name].type)
+        else arrow_types.plain_values(batch[name])
+        for name in names
+    ]
 
 
 def compare(
-    source: SampleSource | ParquetDataset | ComparedRows,
-    other: SampleSource | ParquetDataset | ComparedRows,
+    source: SampleDataset | ComparedRows,
+    other: SampleDataset | ComparedRows,
     *,
     columns: Sequence[str] | None = None,
     dtype: str | None = None,
@@ -182,7 +168,7 @@ def compare(
 
     Parameters
     ----------
-    source, other : Dataset, ParquetDataset or ComparedRows
+    source, other : SampleDataset or ComparedRows
         The two datasets.
     columns : sequence of str, optional
         Columns to compare; by default all, where a column in only one dataset is a difference.
@@ -223,14 +209,14 @@ def compare(
     names = [name for name, problem in problems.items() if not problem]
     numbers = dict.fromkeys(names, 0)
     examples: dict[str, list[tuple[int, Any, Any]]] = {name: [] for name in names}
-    rows = sum(first.part_sizes), sum(second.part_sizes)
-    # Each row range ends where a part ends on the side with fewer parts.
-    fewer = min(first, second, key=lambda side: len(side.part_sizes))
-    ends = {min(end, *rows) for end in (0, *fewer.ends)}
-    ranges = list(pairwise(sorted(ends))) if names else []
+    rows = len(first.dataset), len(second.dataset)
+    # Each row range ends where a shard ends in the dataset with fewer shards.
+    fewer = min(first.dataset, second.dataset, key=lambda dataset: len(dataset.shard_sizes))
+    ends = {min(end, *rows) for end in fewer.bounds.tolist()}
+    ranges = [range(*ends) for ends in pairwise(sorted(ends))] if names else []
     differing = partial(_differing_rows, first, second, {name: types[name] for name in names})
     with progress("Comparing rows", "shards", on_progress) as shown:
-        for found in each(lambda part: list(differing(*part)), ranges, threads, shown):
+        for found in each(lambda samples: list(differing(samples)), ranges, threads, shown):
             for name, number, values in found:
                 numbers[name] += number
                 examples[name] += values[: _MOST_EXAMPLES - len(examples[name])]
@@ -256,12 +242,11 @@ def _differing_rows(
     first: ComparedRows,
     second: ComparedRows,
     types: Mapping[str, pa.DataType],
-    start: int,
-    stop: int,
+    samples: range,
 ) -> Iterator[tuple[str, int, list[tuple[int, Any, Any]]]]:
     """Yield each differing column with its number of differing rows and the first few values."""
-    batches = (rows.batches(start, stop, [*types]) for rows in (first, second))
-    for left, right in _in_step(*batches):
+    start = samples.start
+    for left, right in _in_step(*(side.batches(samples, [*types]) for side in (first, second))):
         for name, type_ in types.items():
             a, b = left.column(name), right.column(name)
             if type_ != first.types[name]:

@@ -1,12 +1,11 @@
-"""Run a conversion's tasks in threads, then commit the dataset or clean up.
+"""Run a conversion's parts in threads, then commit the dataset or clean up.
 
-A task is a run of consecutive row groups. The split depends only on the data and the shard size,
-and each shard holds rows from one task, so the result does not depend on how many tasks run at a
-time.
+A part is a range of rows, those of consecutive shards of the source. The ranges depend only on the
+data and the shard size, and each stored shard holds rows from one part, so the result does not
+depend on how many parts run at a time.
 
-An interrupted conversion resumes from records of finished tasks. A record is written after the
-shards of its task, in the same directory, and holds their index entries. Its name has the same
-prefix as the shards' names.
+A part is done once its part of the index is written, to a file next to its shards that has the same
+prefix. An interrupted conversion resumes from the parts that are done.
 """
 
 from __future__ import annotations
@@ -16,12 +15,9 @@ import logging
 import re
 import secrets
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -31,12 +27,13 @@ from mdstorm_backend.base import parse_json, threads
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import batch_shards, commit, directories, full_shard
+from mdstorm_backend.write import commit, directories, full_shard
+from mdstorm_backend.write.batch_shards import BatchShards
 
 _logger = logging.getLogger(__name__)
 
-#: Matches the file names of finished tasks' records, which the commit removes.
-_NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
+#: Matches the file names of the index parts, which the commit removes.
+_NAME = re.compile(r"part-(?P<part>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
 
 
 @dataclass(frozen=True)
@@ -50,13 +47,11 @@ class Conversion:
     location : Location
         Directory of the dataset.
     schema, format_
-        How the dataset is written, see `write_shards`.
-    tasks : sequence of sequence of int
-        Row groups of the source that are converted together.
-    row_counts : sequence of int
-        Number of rows in each task.
+        How the dataset is written, see `BatchShards`.
+    parts : sequence of range
+        The rows of each part.
     read : callable
-        Yields the rows of a task as record batches with the columns of `schema`. With
+        Yields the rows of a part as record batches with the columns of `schema`. With
         ``use_threads=True``, several columns are decoded at a time.
     extra : dict
         Additional entries for the index.
@@ -66,8 +61,7 @@ class Conversion:
     location: Location
     schema: Schema
     format_: full_shard.ShardFormat
-    tasks: Sequence[Sequence[int]]
-    row_counts: Sequence[int]
+    parts: Sequence[range]
     read: Callable[..., Iterator[pa.RecordBatch]]
     extra: Mapping[str, Any]
 
@@ -84,7 +78,7 @@ class Conversion:
         resume: bool,
         overwrite: bool,
     ) -> Dataset:
-        """Run the unfinished tasks and publish the dataset.
+        """Convert the parts that are not done, and publish the dataset.
 
         With `overwrite`, an existing dataset stays until the new one is complete.
 
@@ -94,7 +88,7 @@ class Conversion:
             If the directory holds a dataset or part of a different conversion, or another writer is
             using it.
         EncodingError, WriteError
-            If a task fails.
+            If a part cannot be converted.
         """
         location = self.location
         commit.index_to_replace(location, overwrite=overwrite)
@@ -104,13 +98,11 @@ class Conversion:
         try:
             # Check again, because another writer may have held the claim until now.
             replaced = commit.index_to_replace(location, overwrite=overwrite)
-            finished: dict[int, list[full_shard.ShardReport]] = {}
-            if resume:
-                finished = self._find_finished()
-            # Without a lock, an attempt that does not resume leaves no records: another attempt
-            # could resume from them, although this one removes its shards if it fails.
-            notes = resume or own is None
-            reports = self._convert(workers, progress, finished, own or "0", notes=notes)
+            done = self._find_done(removes=own is None) if resume else {}
+            # Without a lock, an attempt that does not resume leaves no parts that are done: another
+            # attempt could resume from them, although this one removes its shards if it fails.
+            keeps = resume or own is None
+            reports = self._convert(workers, progress, done, own or "0", keeps=keeps)
             index = commit.publish(
                 location, self.schema, reports, self.job, self.extra, own, replaced
             )
@@ -122,10 +114,11 @@ class Conversion:
             claim.release()
         return Dataset(location, index)
 
-    def _find_finished(self) -> dict[int, list[full_shard.ShardReport]]:
-        """Return the reports of the tasks that earlier runs finished, by task number.
+    def _find_done(self, *, removes: bool) -> dict[int, list[full_shard.ShardReport]]:
+        """Return the reports of the parts that earlier runs have done, by the part's number.
 
-        A task is finished if its record is complete and every shard exists with the recorded size.
+        A part is done if its part of the index is complete and every shard exists with the recorded
+        size. With `removes`, the files of other parts are removed.
 
         Raises
         ------
@@ -141,107 +134,73 @@ class Conversion:
                 "again to finish it, choose another directory, or start over with resume=False "
                 "(--no-resume)"
             )
-        tasks = {match.string: int(match["task"]) for match in matches}
 
         def read(name: str) -> list[full_shard.ShardReport] | None:
             try:
-                note = parse_json(self.location.read(name))
-                if note["identity"] != self.identity:
+                value = parse_json(self.location.read(name))
+                if value["identity"] != self.identity:
                     return None
-                reports = [full_shard.ShardReport.from_json(value) for value in note["shards"]]
+                reports = [full_shard.ShardReport.from_json(shard) for shard in value["shards"]]
             except (FileNotFoundError, KeyError, TypeError, ValueError):
                 return None
             files = [report.info.stored for report in reports]
             return reports if all(sizes.get(f.basename) == f.bytes for f in files) else None
 
-        found = zip(tasks.values(), threads.map_files(read, tasks), strict=True)
-        return {task: reports for task, reports in found if reports is not None}
+        found = threads.map_files(read, [match.string for match in matches])
+        done = {match: one for match, one in zip(matches, found, strict=True) if one is not None}
+        if removes:
+            prefixes = {_prefix_of(match.string) for match in done}
+            for name in commit.shards_of(self.job, sizes):
+                if _prefix_of(name) not in prefixes:
+                    self.location.remove(name)
+        return {int(match["part"]): reports for match, reports in done.items()}
 
     def _convert(
         self,
         workers: int | None,
         progress: threads.OnProgress | None,
-        finished: dict[int, list[full_shard.ShardReport]],
+        done: Mapping[int, list[full_shard.ShardReport]],
         attempt: str,
         *,
-        notes: bool,
+        keeps: bool,
     ) -> list[full_shard.ShardReport]:
-        """Run the unfinished tasks; return the reports of all tasks, in order."""
-        workers = threads.num_threads(workers)
-        rows = _Rows(sum(self.row_counts), progress)
-        rows.add(sum(self.row_counts[number] for number in finished))
-        left = [number for number in range(len(self.tasks)) if number not in finished]
-        reports = dict(finished)
+        """Convert the parts that are not done; return the reports of all parts, in order.
 
-        def convert(number: int) -> None:
-            # With fewer tasks than threads, each task decodes several columns at a time.
-            batches = self.read(self.tasks[number], use_threads=len(left) < workers)
+        With `keeps`, each part of the index is written.
+        """
+        rows = _Rows(sum(map(len, self.parts)), progress)
+        rows.add(sum(len(self.parts[number]) for number in done))
+        left = [number for number in range(len(self.parts)) if number not in done]
+        # With fewer parts than threads, each part decodes several columns at a time.
+        read = partial(self.read, use_threads=len(left) < threads.num_threads(workers))
+
+        def convert(number: int) -> list[full_shard.ShardReport]:
+            part = self.parts[number]
             prefix = f"part-{number:05}-{self.job}-{attempt}"
-            first = sum(self.row_counts[:number])
-            reports[number] = self._write(rows.counted(batches), prefix, first, notes=notes)
-
-        _call_for_each(convert, left, workers, rows.stop)
-        return [report for number in range(len(self.tasks)) for report in reports[number]]
-
-    def _write(
-        self, batches: Iterator[pa.RecordBatch], prefix: str, first_row: int, *, notes: bool
-    ) -> list[full_shard.ShardReport]:
-        """Write a task's shards and, if `notes`, the record that marks the task as finished."""
-        reports = batch_shards.write_shards(
-            batches, self.location, self.schema, self.format_, prefix, first_row
-        )
-        if notes:
-            shards = [report.to_json() for report in reports]
-            note = {"identity": self.identity, "shards": shards}
-            name = f"{prefix}.done"
-            with directories.file_errors(self.location, name):
-                self.location.write(name, [json.dumps(note).encode("ascii")])
-        return reports
-
-
-def _call_for_each(
-    convert: Callable[[int], None], tasks: Iterable[int], workers: int, stop: Callable[[], None]
-) -> None:
-    """Call `convert` for each task in threads; the first error stops the others, and is raised.
-
-    The other threads are waited for, unless this is interrupted again.
-    """
-    waiting = deque(tasks)
-    left = len(waiting)
-    # Unlike `concurrent.futures.wait`, a queue holds no lock when the wait is interrupted.
-    ended: SimpleQueue[BaseException | None] = SimpleQueue()
-
-    def work() -> None:
-        with suppress(IndexError):
-            while True:
-                number = waiting.popleft()
-                try:
-                    convert(number)
-                except BaseException as error:
-                    ended.put(error)
-                else:
-                    ended.put(None)
-
-    # When Python exits, it waits for the threads of an executor, but not for these.
-    working: list[Future[None]] = []
-    try:
-        for number in range(min(workers, left)):
-            working.append(threads.in_own_thread(work, f"mdstorm-convert-{number}"))
-        for _ in range(left):
-            error = ended.get()
-            if error is not None and not isinstance(error, _StoppedError):
-                raise error
-    except BaseException as error:
-        waiting.clear()
-        stop()
-        if isinstance(error, KeyboardInterrupt):
-            _logger.warning(
-                "The conversion was interrupted, and waits until its threads have written their "
-                "current rows. Interrupt again (Ctrl-C) to stop at once"
+            store = full_shard.ShardStore(
+                (self.location,), self.format_, prefix, max_workers=0, makes_directories=False
             )
-        for future in working:
-            future.result()
-        raise
+            shards = partial(BatchShards, self.schema, self.format_, first_row=part.start)
+            try:
+                reports = store.store_rows(shards, rows.counted(read(part)))
+            except _StoppedError:
+                return []
+            if keeps:
+                self._write_part_of_index(f"{prefix}.done", reports)
+            return reports
+
+        converted = zip(left, threads.each(convert, left, workers, stop=rows.stop), strict=True)
+        reports = {**done, **dict(converted)}
+        return [report for number in range(len(self.parts)) for report in reports[number]]
+
+    def _write_part_of_index(self, name: str, reports: Iterable[full_shard.ShardReport]) -> None:
+        value = {"identity": self.identity, "shards": [report.to_json() for report in reports]}
+        with directories.file_errors(self.location, name):
+            self.location.write(name, [json.dumps(value).encode("ascii")])
+
+
+def _prefix_of(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -292,9 +251,14 @@ class _Rows:
             yield batch
             self.add(batch.num_rows)
 
-    def stop(self) -> None:
-        """Stop every thread after its current batch."""
+    def stop(self, error: BaseException) -> None:
+        """Stop every thread after its current batch, because of an error."""
         self._stopped = True
+        if isinstance(error, KeyboardInterrupt):
+            _logger.warning(
+                "The conversion was interrupted, and waits until its threads have written their "
+                "current rows. Interrupt again (Ctrl-C) to stop at once"
+            )
 
 
 class _StoppedError(Exception):

@@ -7,8 +7,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
-from itertools import groupby
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -19,9 +18,8 @@ from mdstorm_backend.convert.conversion import Conversion
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import shard_info, type_plan
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
-from mdstorm_backend.format.values.arrow_types import cast, holds_vectors, plain_type
-from mdstorm_backend.parquet import ParquetDataset, RowGroup
-from mdstorm_backend.parquet.columns import read_errors
+from mdstorm_backend.format.values.arrow_types import holds_vectors
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import full_shard
 from mdstorm_backend.write.file_columns import FileColumns
@@ -32,7 +30,7 @@ CutAt: TypeAlias = Literal["files", "row_groups"]
 Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 #: Version of the conversion. It is increased when the same rows would be converted differently, so
-#: that no conversion resumes from tasks of an earlier version.
+#: that no conversion resumes from parts of an earlier version.
 _VERSION = 3
 
 
@@ -100,7 +98,7 @@ def convert_parquet(
         Called with the number of rows converted and the total, from one thread at a time; by
         default a terminal or a notebook shows it. False for silence.
     resume : bool
-        Keep finished tasks if the conversion is interrupted, and resume from finished tasks of an
+        Keep finished parts if the conversion is interrupted, and resume from the parts of an
         earlier run. False starts over, and removes everything if the conversion fails.
     overwrite : bool
         Replace a dataset that mdstorm wrote there; it is kept until the new one is complete.
@@ -136,51 +134,33 @@ def convert_parquet(
     schema = plan_parquet(fields) if plan is None else plan
     if files is not None:
         schema = files.planned(schema, source.url)
-    # Bytes per row: exact if every column has a fixed size, otherwise an estimate.
-    sizes = [column.parsed_encoding.size for column in schema]
-    size = float(sum(size or 0 for size in sizes) + _OFFSET_BYTES)
-    if None in sizes:
-        size = max(size, source.nbytes / max(len(source), 1))
-    if cut_at == "files":
-        paths = [group.path for group in source.row_groups]
-        tasks = [list(run) for _, run in groupby(range(len(paths)), key=paths.__getitem__)]
-    else:
-        tasks = cut_tasks(source.shard_sizes, 0 if cut_at else limit / size)
+    row_bytes = _bytes_per_row(source, schema)
     # The empty list is kept so that conversions started by earlier versions keep their ids.
     writing = [schema.to_json(), [], asdict(format_), dict(extra or {}), cut_at]
     identity = [_VERSION, FORMAT_VERSION, source.content_identity(), fields.names, writing]
-    read: Callable[..., Iterator[pa.RecordBatch]] = partial(
-        row_batches, source, columns=fields.names, row_bytes=size, recode=recode
-    )
     if files is not None:
-        read = partial(_with_files, source, read, files)
         state = files.identity() if resume else None
         resume = state is not None
         identity.append(state or secrets.token_hex())
+    most = rows_of_a_batch(row_bytes, _MOST_ROWS)
+
+    def read(part: range, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
+        stored = source.stored_batches(part, fields.names, most, use_threads=use_threads)
+        rows = (pa.RecordBatch.from_arrays([*b.values()], names=[*b]) for b in stored)
+        recoded = map(recode, rows) if recode else rows
+        return files.added(recoded, source.url, part.start) if files else iter(recoded)
+
     conversion = Conversion(
         hashlib.sha256(json.dumps(identity, sort_keys=True).encode("ascii")).hexdigest(),
         location,
         schema,
         format_,
-        tasks,
-        [sum(source.shard_sizes[number] for number in task) for task in tasks],
+        cut_parts(source, limit / row_bytes, cut_at),
         read,
         dict(extra or {}),
     )
     with display.progress("Converting", "rows", progress) as shown:
         return conversion.run(workers, shown, resume=resume, overwrite=overwrite)
-
-
-def _with_files(
-    source: ParquetDataset,
-    read: Callable[..., Iterator[pa.RecordBatch]],
-    files: FileColumns,
-    row_groups: Sequence[int],
-    **options: Any,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in some consecutive row groups, with the content of files."""
-    first_row = sum(source.shard_sizes[: row_groups[0]])
-    yield from files.added(read(row_groups, **options), source.url, first_row)
 
 
 #: Bytes of a row's entry in the shard's offset table.
@@ -239,20 +219,30 @@ def without_vectors(schema: pa.Schema) -> pa.Schema:
     return pa.schema([f.with_type(arrays) if holds_vectors(f.type) else f for f in schema])
 
 
-def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[list[int]]:
-    """Divide row groups into tasks, each of consecutive groups with at most `rows_per_task` rows.
+def _bytes_per_row(source: ParquetDataset, schema: Schema) -> float:
+    """Return the stored bytes per row: exact if every column has a fixed size, or an estimate."""
+    sizes = [column.parsed_encoding.size for column in schema]
+    size = float(sum(size or 0 for size in sizes) + _OFFSET_BYTES)
+    return max(size, source.nbytes / max(len(source), 1)) if None in sizes else size
 
-    A larger row group is a separate task; with a limit of 0, every row group is.
+
+def cut_parts(source: ParquetDataset, most: float, cut_at: CutAt | None) -> list[range]:
+    """Divide rows into parts, each of consecutive row groups with at most `most` rows.
+
+    A larger row group is a separate part. With `cut_at`, each file or row group is a part.
     """
-    tasks: list[list[int]] = []
-    rows = 0
-    for number, count in enumerate(row_counts):
-        if not tasks or (rows and rows + count > rows_per_task):
-            tasks.append([])
-            rows = 0
-        tasks[-1].append(number)
-        rows += count
-    return tasks
+    most = 0 if cut_at == "row_groups" else most
+    starts: list[int] = []
+    bounds, path = source.bounds.tolist(), ""
+    for group, start, stop in zip(source.row_groups, bounds[:-1], bounds[1:], strict=True):
+        if cut_at == "files":
+            begins = group.path != path
+        else:
+            begins = not starts or (start > starts[-1] and stop - starts[-1] > most)
+        if begins:
+            starts.append(start)
+        path = group.path
+    return [range(*ends) for ends in pairwise([*starts, bounds[-1]])]
 
 
 #: Approximate size of a batch in bytes, and its maximum number of rows.
@@ -263,68 +253,3 @@ _MOST_ROWS = 1 << 16
 def rows_of_a_batch(row_bytes: float, most: int) -> int:
     """Return the number of rows per batch, at most `most`, given the bytes per row."""
     return int(min(max(BATCH_BYTES / max(row_bytes, 1), 1), most))
-
-
-def row_batches(
-    source: ParquetDataset,
-    row_groups: Iterable[int],
-    columns: Sequence[str],
-    row_bytes: float,
-    most: int = _MOST_ROWS,
-    *,
-    recode: Recode | None = None,
-    use_threads: bool = False,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in some of a Parquet dataset's row groups, in order.
-
-    Parameters
-    ----------
-    source : ParquetDataset
-        The dataset.
-    row_groups : iterable of int
-        Indices of the row groups in the dataset.
-    columns : sequence of str
-        Columns to read, in this order; may include Hive partition columns.
-    row_bytes : float
-        Approximate bytes per row.
-    most : int
-        Maximum number of rows per batch.
-    recode : callable, optional
-        Called with every batch; the returned batches are yielded in their place.
-    use_threads : bool
-        Whether to decode several columns at a time.
-
-    Raises
-    ------
-    CorruptDatasetError
-        If a file is damaged, or does not have the recorded number of rows.
-    UnsupportedTableError
-        If pyarrow has no support for the values.
-    """
-    rows = rows_of_a_batch(row_bytes, most)
-    groups = [source.row_groups[number] for number in row_groups]
-    for _, of_file in groupby(groups, key=lambda group: group.file_url):
-        batches = _of_file(source, list(of_file), columns, batch_size=rows, use_threads=use_threads)
-        yield from map(recode, batches) if recode else batches
-
-
-def _of_file(
-    source: ParquetDataset, groups: Sequence[RowGroup], columns: Sequence[str], **options: Any
-) -> Iterator[pa.RecordBatch]:
-    """Yield the live (not deleted) rows of row groups in one file; see `row_batches`."""
-    stored, partition, url = source.stored_columns, groups[0].partition, groups[0].file_url
-    from_file = [name for name in columns if name not in partition]
-    types = {name: plain_type(source.arrow_schema.field(name).type) for name in columns}
-    with read_errors(url, columns), source.open_file(groups[0]) as file:
-        for rows, arrays in stored.live_rows(file, groups, from_file, **options):
-            if not rows:
-                continue
-            for name in partition.keys() & columns:
-                arrays[name] = stored.repeated(name, partition[name], rows)
-            values = [
-                arrays[name]
-                if plain_type(arrays[name].type) == type_
-                else cast(arrays[name], type_)
-                for name, type_ in types.items()
-            ]
-            yield pa.RecordBatch.from_arrays(values, names=columns)

@@ -20,7 +20,7 @@ from mdstorm_backend.datasets.filters import Filters, Mask
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.format import Schema
+from mdstorm_backend.format import Batch, Schema
 from mdstorm_backend.order import (
     Batching,
     Chunk,
@@ -430,6 +430,33 @@ class SampleDataset(Described, ABC):
         _ = first.begin  # raises an error if there are more ranks than rows
         blocks = (block for plan in first.onward() for block in reader.blocks(plan.samples()))
         return (convert(batch) for block in blocks for batch in block.batches())
+
+    def stored_batches(
+        self, samples: range, columns: Sequence[str], rows: int, *, use_threads: bool = False
+    ) -> Iterator[Batch]:
+        """Yield consecutive samples as they are stored, for copies and comparisons.
+
+        Unlike `batches`, this reads in the caller's thread and holds one batch in memory, and nulls
+        stay nulls. The sizes of batches depend on where shards end.
+
+        Parameters
+        ----------
+        samples : range
+            Numbers of the samples.
+        columns : sequence of str
+            Columns to read, in this order.
+        rows : int
+            Maximum number of rows per batch.
+        use_threads : bool
+            Whether to decode several columns at a time, where that is possible.
+        """
+        start = samples.start
+        while start < samples.stop:
+            number, row = self.locate(start)
+            shard = self.shard(number)
+            stop = min(row + rows, shard.num_samples, row + samples.stop - start)
+            yield shard.read(np.arange(row, stop), columns, exact_nulls=True)
+            start += stop - row
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the whole dataset as one Arrow table."""

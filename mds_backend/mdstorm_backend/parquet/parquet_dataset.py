@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache, partial
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -28,10 +30,11 @@ from mdstorm_backend.datasets import (
 )
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import CorruptDatasetError, CredentialsError, DatasetNotFoundError
-from mdstorm_backend.format import Column, Schema
+from mdstorm_backend.format import Column, Schema, plain_type
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
+from mdstorm_backend.format.values.arrow_types import cast
 from mdstorm_backend.parquet import footers
-from mdstorm_backend.parquet.columns import StoredColumns, partition_texts
+from mdstorm_backend.parquet.columns import StoredColumns, partition_texts, read_errors
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.read import OpenShards
 from mdstorm_backend.storage import Location
@@ -282,6 +285,64 @@ class ParquetDataset(WholeDataset):
             If it has another size than the table's manifest or log records.
         """
         return self._open_file(group.path)
+
+    def stored_batches(
+        self, samples: range, columns: Sequence[str], rows: int, *, use_threads: bool = False
+    ) -> Iterator[dict[str, pa.Array]]:
+        """Yield consecutive samples as they are stored, as plain Arrow arrays.
+
+        Row groups are decoded batch by batch, so memory does not grow with their size. Values are
+        exact: unlike in other ways of reading, nanoseconds are not truncated.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If a file is damaged, or does not have the recorded number of rows.
+        UnsupportedTableError
+            If pyarrow has no support for the values.
+        """
+        bounds = self._bounds
+        first, end = bisect_right(bounds, samples.start) - 1, bisect_left(bounds, samples.stop)
+        groups = self.row_groups[first:end]
+        at = bounds[first]
+        for _, of_file in groupby(groups, key=lambda group: group.file_url):
+            decoded = self._batches_of_file([*of_file], columns, rows, use_threads=use_threads)
+            for number, batch in decoded:
+                start, stop = max(samples.start - at, 0), min(samples.stop - at, number)
+                at += number
+                if stop - start == number:
+                    yield batch
+                elif start < stop:
+                    yield {name: batch[name].slice(start, stop - start) for name in columns}
+
+    def _batches_of_file(
+        self,
+        groups: Sequence[footers.RowGroup],
+        columns: Sequence[str],
+        rows: int,
+        *,
+        use_threads: bool,
+    ) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+        """Yield the live (not deleted) rows of row groups in one file, each after its number."""
+        stored, partition, url = self.stored_columns, groups[0].partition, groups[0].file_url
+        from_file = [name for name in columns if name not in partition]
+        types = {name: plain_type(self.arrow_schema.field(name).type) for name in columns}
+        options: dict[str, Any] = {"batch_size": rows, "use_threads": use_threads}
+        with read_errors(url, columns), self.open_file(groups[0]) as file:
+            for number, arrays in stored.live_rows(file, groups, from_file, **options):
+                if not number:
+                    continue
+                for name in partition.keys() & columns:
+                    arrays[name] = stored.repeated(name, partition[name], number)
+                yield (
+                    number,
+                    {
+                        name: arrays[name]
+                        if plain_type(arrays[name].type) == type_
+                        else cast(arrays[name], type_)
+                        for name, type_ in types.items()
+                    },
+                )
 
     def read_file_metadata(self, files: Sequence[footers.ParquetFileInfo]) -> list[pq.FileMetaData]:
         """Read the complete footers of the given files in parallel.

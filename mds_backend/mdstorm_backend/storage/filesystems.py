@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.threads import fill
+from mdstorm_backend.base.threads import settle
 from mdstorm_backend.storage import urls
 from mdstorm_backend.storage.stores.store import Store, scheme_of, store_of, store_with, stores
 
@@ -262,7 +262,7 @@ class _InlineExecutor(ThreadPoolExecutor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
-        fill(done, lambda: function(*args, **kwargs))
+        settle(done, lambda: function(*args, **kwargs))
         return done
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +18,7 @@ from mdstorm_backend.format.encodings import arrays, encode_arrays
 from mdstorm_backend.format.encodings.encoding import EncodedColumn
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.values.python_objects import first_failure
-from mdstorm_backend.storage import Location
-from mdstorm_backend.write import directories
-from mdstorm_backend.write.full_shard import FullShard, ShardFormat, ShardReport, shard_name
+from mdstorm_backend.write.full_shard import Emit, FullShard, ShardFormat
 
 #: Maximum number of header bytes that a bitmap takes besides its bits and its column's name.
 _BITMAP_ENTRY = 64
@@ -240,7 +238,7 @@ class BatchShards:
 
     schema: Schema
     format_: ShardFormat
-    emit: Callable[[FullShard], None]
+    emit: Emit
     given: frozenset[str] = frozenset()
     first_row: int = 0
     num_rows: int = field(default=0, init=False)
@@ -313,57 +311,6 @@ class BatchShards:
                 raise _refused(column, ValueError(encode_arrays.UNEVEN))
             self._as_json.add(name)
         return encoded
-
-
-def write_shards(
-    batches: Iterable[pa.RecordBatch],
-    location: Location,
-    schema: Schema,
-    format_: ShardFormat,
-    prefix: str,
-    first_row: int = 0,
-) -> list[ShardReport]:
-    """Write record batches as shards, cut by `BatchShards`.
-
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        The rows, with the columns of the schema in any order.
-    location : Location
-        Directory of the dataset.
-    schema, format_
-        As for `BatchShards`.
-    prefix : str
-        Start of the shards' names, unique to this call: ``<prefix>.<sequence>.mds``.
-    first_row : int
-        Number of the first row, for messages.
-
-    Returns
-    -------
-    list of ShardReport
-        One report per shard.
-
-    Raises
-    ------
-    EncodingError
-        If a value does not fit the encoding of its column.
-    WriteError
-        If a shard cannot be written.
-    """
-    reports: list[ShardReport] = []
-
-    def store(shard: FullShard) -> None:
-        basename = shard_name(prefix, len(reports))
-        report, name, content = shard.pack(basename, format_)
-        with directories.file_errors(location, name):
-            directories.retried(location, lambda: location.write(name, content))
-        reports.append(report)
-
-    shards = BatchShards(schema, format_, store, first_row=first_row)
-    for batch in batches:
-        shards.write(batch)
-    shards.flush()
-    return reports
 
 
 def encode_column(

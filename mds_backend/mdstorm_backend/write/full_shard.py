@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, WriteError
 from mdstorm_backend.format import compression as codecs
@@ -173,6 +173,20 @@ class FullShard:
         return ShardReport(info, self.null_counts, self.element_null_counts), name, content
 
 
+#: Takes full shards, in order.
+Emit: TypeAlias = Callable[[FullShard], None]
+
+
+class Shards(Protocol):
+    """Collects rows until they fill a shard, which it emits."""
+
+    def write(self, rows: Any, /) -> None:
+        """Append rows."""
+
+    def flush(self) -> None:
+        """Emit the collected rows as a shard, if there are any."""
+
+
 def column_sizes(encodings: Iterable[str]) -> list[int | None]:
     """Return the size in bytes of each column's values, or None where the size varies."""
     return [parse_encoding(text).size for text in encodings]
@@ -222,9 +236,9 @@ class ShardStore:
     format_ : ShardFormat
         Settings of all shards.
     prefix : str
-        Start of the shards' names, as in `write_shards`.
+        Start of the shards' names, unique to this store: see `shard_name`.
     max_workers : int
-        Number of threads.
+        Number of threads; with 0, the caller's thread packs and writes.
     retry : int
         Number of retries for writing a file to remote storage; writes to a local disk are not
         retried.
@@ -274,7 +288,7 @@ class ShardStore:
                 self._made.append(location)
 
     def put(self, shard: FullShard) -> None:
-        """Pack and write a shard in a thread.
+        """Pack and write a shard, in a thread if there are any.
 
         Raises
         ------
@@ -283,11 +297,15 @@ class ShardStore:
         """
         while self._futures and (self._futures[0].done() or len(self._futures) == self.max_workers):
             self._collect()
+        number = len(self._reports) + len(self._futures)
+        if self.makes_directories and number == 0:
+            self._make_directories()
+        name = shard_name(self.prefix, number)
+        if self.max_workers == 0:
+            self._reports.append(self._pack_and_write(name, shard))
+            return
         if self._pool is None:
-            if self.makes_directories:
-                self._make_directories()
             self._pool = ThreadPoolExecutor(self.max_workers, thread_name_prefix="mdstorm-write")
-        name = shard_name(self.prefix, len(self._reports) + len(self._futures))
         self._futures.append(self._pool.submit(self._pack_and_write, name, shard))
 
     def finish(self) -> list[ShardReport]:
@@ -307,6 +325,33 @@ class ShardStore:
         """Wait for the oldest shard in progress, and collect its report or raise its error."""
         self._reports.append(self._futures[0].result())
         del self._futures[0]
+
+    def store_rows(self, make: Callable[[Emit], Shards], rows: Iterable[Any]) -> list[ShardReport]:
+        """Store rows in shards cut by `make`, and remove the shards upon failure.
+
+        Parameters
+        ----------
+        make : callable
+            Called with `put`; returns what collects rows in shards.
+        rows : iterable
+            Record batches or samples, as the result of `make` takes them.
+
+        Raises
+        ------
+        EncodingError
+            If a value does not fit the encoding of its column.
+        WriteError
+            If a shard cannot be written.
+        """
+        try:
+            shards = make(self.put)
+            for row in rows:
+                shards.write(row)
+            shards.flush()
+            return self.finish()
+        except BaseException:
+            self.remove_all()
+            raise
 
     def write(self, name: str, content: Sequence[Buffer]) -> None:
         """Write a file to every directory, in the caller's thread."""

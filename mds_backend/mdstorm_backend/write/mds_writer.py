@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from inspect import signature
 from reprlib import repr as shortened
@@ -373,7 +373,7 @@ class TableShards(batch_shards.BatchShards):
         schema: pa.Schema,
         columns: Mapping[str, str] | None,
         format_: full_shard.ShardFormat,
-        emit: Callable[[full_shard.FullShard], None],
+        emit: full_shard.Emit,
     ) -> None:
         plan = type_plan.plan_batch(schema, columns)
         super().__init__(plan, format_, emit, frozenset(columns or ()))

@@ -17,7 +17,7 @@ import numpy as np
 from mdstorm_backend import errors
 from mdstorm_backend.format import layout, shard_info
 from mdstorm_backend.format.encodings.registry import parse_encoding
-from mdstorm_backend.write.full_shard import FullShard, ShardFormat
+from mdstorm_backend.write.full_shard import Emit, FullShard, ShardFormat
 
 _SHOWN = 80
 _NO_NULLS = (
@@ -147,9 +147,7 @@ class SampleShards:
         Called with every `FullShard`, in order.
     """
 
-    def __init__(
-        self, columns: Mapping[str, str], format_: ShardFormat, emit: Callable[[FullShard], None]
-    ) -> None:
+    def __init__(self, columns: Mapping[str, str], format_: ShardFormat, emit: Emit) -> None:
         self._encoder = SampleEncoder(columns)
         self._header = format_.header(self._encoder.names, self._encoder.encodings)
         self._limit = format_.size_limit or shard_info.MAX_SHARD_BYTES

@@ -29,7 +29,6 @@ REPORT_SCHEMA = "report string"
 _JOIN_ROWS = 8192
 _JOIN_BYTES = 8 << 20
 
-Emit: TypeAlias = Callable[[full_shard.FullShard], None]
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Frames: TypeAlias = "Iterator[pd.DataFrame]"
 ToSamples: TypeAlias = Callable[..., Iterable[dict[str, Any]]]
@@ -111,11 +110,9 @@ class PartitionJob:
     rows: Any = None
 
     def write(
-        self,
-        make: Callable[[Emit], batch_shards.BatchShards | sample_shards.SampleShards],
-        rows: Iterable[Any],
+        self, make: Callable[[full_shard.Emit], full_shard.Shards], rows: Iterable[Any]
     ) -> list[str]:
-        """Store this task's rows in shards cut by `make`, and remove the shards upon failure.
+        """Store this task's rows as `ShardStore.store_rows` does.
 
         Shards are named after the partition and the attempt, so that an attempt that Spark abandons
         cannot interfere with the successful one.
@@ -143,21 +140,13 @@ class PartitionJob:
             # must not create another one on its own disk.
             makes_directories=self.by_partition,
         )
-        try:
-            shards = make(store.put)
-            for row in rows:
-                shards.write(row)
-            shards.flush()
-            reports = store.finish()
-            if self.rows is not None:
-                self.rows.add(sum(report.info.samples for report in reports))
-            return [
-                json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
-                for sequence, report in enumerate(reports)
-            ]
-        except BaseException:
-            store.remove_all()
-            raise
+        reports = store.store_rows(make, rows)
+        if self.rows is not None:
+            self.rows.add(sum(report.info.samples for report in reports))
+        return [
+            json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
+            for sequence, report in enumerate(reports)
+        ]
 
 
 def write_batches(

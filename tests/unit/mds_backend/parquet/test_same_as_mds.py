@@ -121,3 +121,18 @@ def test_shuffled_rows_keep_their_values_together(
                 table_rows == numbers if numbers else sorted(table_rows) == list(range(len(table)))
             )
             assert same_values(found, table.take(table_rows))
+
+
+@pytest.mark.parametrize("rows", [2, 5, 100])
+def test_stored_batches_have_the_requested_samples_across_shards_and_files(
+    rows: int, tmp_path: Path
+) -> None:
+    fields = {"number": "long", "half": "double"}
+    table = pa.table({"number": range(30), "half": [None, *np.arange(29) / 2]})
+    for dataset in both(str(tmp_path), Data(table, fields), 4):
+        for samples in (range(30), range(3, 3), range(1, 2), range(3, 21), range(16, 30)):
+            found = list(dataset.stored_batches(samples, ["half", "number"], rows))
+            batches = [to_record_batch(one, dataset.schema.select([*one])) for one in found]
+            wanted = table.select(["half", "number"]).slice(samples.start, len(samples))
+            assert all(batch.num_rows <= rows for batch in batches)
+            assert pa.Table.from_batches(batches, wanted.schema).equals(wanted)

@@ -17,7 +17,7 @@ from tests.kit.servers.databricks import DatabricksServer
 from tests.kit.servers.gcs import GoogleServer
 from tests.kit.servers.http import StartResponse, WSGIApp, WSGIEnvironment, cut_off, respond
 from tests.kit.servers.s3 import BUCKET, S3Server
-from tests.kit.small_datasets import plan, write_ints
+from tests.kit.small_datasets import plan, store_batches, write_ints
 from tests.unit.mds_backend.storage.conftest import Store
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset, merge_index
@@ -31,7 +31,6 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location, databricks_files, urls
 from mdstorm_backend.storage.filesystems import open_filesystem
-from mdstorm_backend.write.batch_shards import write_shards
 from mdstorm_backend.write.commit import mark_directory, publish, remove_dataset
 from mdstorm_backend.write.full_shard import ShardFormat
 
@@ -43,7 +42,7 @@ def write(location: Location, compression: str | None = None) -> Index:
     schema = plan(FIELDS)
     mark_directory(location)
     format_ = ShardFormat(6000, compression)
-    reports = write_shards(TABLE.to_batches(), location, schema, format_, "part-00000-0")
+    reports = store_batches(TABLE.to_batches(), location, schema, format_, "part-00000-0")
     return publish(location, schema, reports)
 
 

@@ -9,14 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kit.shard_decoder import DecodedShard, decode_files
-from tests.kit.small_datasets import Huge, array_of, plan, to_table, write_shards
+from tests.kit.small_datasets import (
+    Huge,
+    array_of,
+    plan,
+    store_batches,
+    to_table,
+    write_shards,
+)
 from tests.kit.strategies import Data, data, moderate
 
 from mdstorm_backend.errors import EncodingError, WriteError
 from mdstorm_backend.format import shard_info
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import batch_shards
 from mdstorm_backend.write.full_shard import (
     FullShard,
     ShardFormat,
@@ -124,9 +130,7 @@ def test_batch_columns_may_be_in_any_order(tmp_path: Path) -> None:
     fields = {"b": "long", "a": "string"}
     table = to_table({"a": ["x"], "b": [1]}, fields)
     batches = [table.select(names).to_batches()[0] for names in (["a", "b"], ["b", "a"])]
-    batch_shards.write_shards(
-        batches, Location.of(tmp_path), plan(fields), ShardFormat(1 << 20), "p"
-    )
+    store_batches(batches, Location.of(tmp_path), plan(fields), ShardFormat(1 << 20), "p")
     (shard,) = decode_files(tmp_path)
     assert shard.rows == [{"a": "x", "b": 1}] * 2
 
@@ -151,13 +155,12 @@ class Disk(Location):
         super().write(name, until_full())
 
 
-def test_failed_write_leaves_no_partial_shard(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_shards(tmp_path: Path) -> None:
     disk = Disk(f"file://{tmp_path}")
     batch = pa.record_batch([pa.array(range(5), arrow_type("long"))], ["a"])
     with pytest.raises(WriteError, match="No space left"):
-        batch_shards.write_shards([batch], disk, plan({"a": "long"}), ShardFormat(1), "p")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["p.00000.mds", "p.00001.mds"]
-    assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == [0, 1]
+        store_batches([batch], disk, plan({"a": "long"}), ShardFormat(1), "p")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_shard_header_has_the_documented_fields() -> None:
