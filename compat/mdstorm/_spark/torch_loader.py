@@ -26,10 +26,16 @@ class ConvertedDataset(StreamingDataset):
     """A converter's PyTorch dataset, which is read according to Petastorm's arguments."""
 
     def __init__(self, files: ReadFiles, batch_size: int) -> None:
-        order, num_epochs = sample_order(files.arguments), files.arguments.num_epochs
-        super().__init__(local=files.directory, order=order, num_epochs=num_epochs)
-        settings = self._mdstorm.settings.changed(batch_size=batch_size)
-        self._mdstorm = _ConvertedStates(settings, files.begun())
+        self._mdstorm_files = files.begun()
+        super().__init__(
+            local=files.directory,
+            order=sample_order(files.arguments),
+            num_epochs=files.arguments.num_epochs,
+            batch_size=batch_size,
+        )
+
+    def _mdstorm_opened(self, settings: DatasetSettings) -> OpenedDataset:
+        return _ConvertedStates(settings, self._mdstorm_files)
 
 
 class _ConvertedStates(OpenedDataset):

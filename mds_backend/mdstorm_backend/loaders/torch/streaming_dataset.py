@@ -255,11 +255,15 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
                 "while the shards of a batch are downloaded. Pass at least batch_size, or leave "
                 "predownload out"
             )
-        self._mdstorm = OpenedDataset(settings)
+        self._mdstorm = self._mdstorm_opened(settings)
         if order is None:
             _ = self._mdstorm.options  # opens the data, to raise any errors here
 
     _mdstorm_check = staticmethod(checker_of(__init__))
+
+    def _mdstorm_opened(self, settings: DatasetSettings) -> OpenedDataset:
+        """Return what opens and reads the data according to settings."""
+        return OpenedDataset(settings)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)
