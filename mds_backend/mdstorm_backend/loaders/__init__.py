@@ -21,6 +21,7 @@ from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import null_error
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
+from mdstorm_backend.loaders.run_trace import RunTrace
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.trace import Trace, trace_of_state
 
@@ -40,6 +41,7 @@ __all__ = [
     "ReadAhead",
     "ReaderOptions",
     "Recorder",
+    "RunTrace",
     "Segment",
     "Statistics",
     "Trace",

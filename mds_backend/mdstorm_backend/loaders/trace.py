@@ -5,9 +5,10 @@ Plans are pure, so the rows of another rank are the samples of that rank's plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from mdstorm_backend.errors import InvalidArgumentError, MDStormError, StateMism
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import read_state, state_mapping
-from mdstorm_backend.order import Chunk, Position, World, order_named
+from mdstorm_backend.order import Chunk, Plan, Position, StreamShape, World, order_named
 from mdstorm_backend.order.chunk import RowsOnDemand, numbers_of
 from mdstorm_backend.order.state_values import damaged, number
 from mdstorm_backend.read import SampleSource
@@ -29,6 +30,8 @@ from mdstorm_backend.read import SampleSource
 _Numbers = npt.NDArray[np.int64]
 #: Number of epochs that `Trace.where` searches: a row that comes does so by the end of the second.
 _EPOCHS = 2
+#: More batches than any pass has, to search a pass that never ends.
+_MOST_BATCHES = 1 << 48
 
 
 class Where(NamedTuple):
@@ -66,16 +69,46 @@ class Trace:
 
     def __repr__(self) -> str:
         segment, order = self._segment, self._segment.options.order
-        counts = [one.plan.num_batches() for one in segment.onward()] if self._ends else [None]
-        count = counted(sum(filter(None, counts)), "batch", "batches")
+        batches = self.num_batches()
         position, world = segment.position, f"rank {order.world.rank} of {order.world_size}"
         begin = f"epoch {position.epoch} after {position.consumed:,} samples"
-        url, size = shown_url(segment.options.dataset.url), "endless" if None in counts else count
+        url = shown_url(segment.options.dataset.url)
+        size = "endless" if batches is None else counted(batches, "batch", "batches")
         return f"Trace({url!r}, {world}, from {begin}, {size})"
 
     @property
     def _ends(self) -> bool:
         return self._segment.options.num_epochs is not None
+
+    def num_batches(self) -> int | None:
+        """Return the number of batches to the end of the pass; None if not known or infinite."""
+        counts = (
+            [one.plan.num_batches() for one in self._segment.onward()] if self._ends else [None]
+        )
+        return None if None in counts else sum(filter(None, counts))
+
+    def following(self) -> Trace:
+        """Return the trace of the pass that follows, which must end."""
+        position = self._segment.position
+        last = position.last_epoch(self._segment.options.num_epochs)
+        assert last is not None, "the pass never ends"
+        return Trace(self._segment.options, position.beginning_of(last + 1))
+
+    def batches_until(self, other: Trace) -> int | None:
+        """Return how many batches come before another trace begins, on any number of ranks.
+
+        None if it does not begin after one of the batches of this pass, or of a following one.
+        """
+        count, trace, goal = 0, self, _progress(other._segment.plan, other._segment.position)
+        while _progress(trace._segment.plan, trace._segment.position) <= goal:
+            for segment in trace._segment.onward():
+                if (found := _batches_until(segment.plan, goal)) is not None:
+                    return count + found
+                if not (batches := segment.plan.num_batches()):
+                    return None
+                count += batches
+            trace = trace.following()
+        return None
 
     def rows(self, batch: int | range | slice, rank: int = 0) -> _Numbers:
         """Return the numbers of a batch's rows, in the order of the batch, as int64.
@@ -291,6 +324,7 @@ def trace_of_state(
     ranks: int | None = None,
     rows: Any = None,
     where: Any = None,
+    streams: Sequence[StreamShape] = (),
 ) -> Trace:
     """Return which rows the batches of a pass have that resumes at a state, without its loader.
 
@@ -308,6 +342,8 @@ def trace_of_state(
         Number of ranks; by default that of the run in which the state was taken.
     rows, where
         The loader's arguments, which its state identifies but does not contain.
+    streams : sequence of StreamShape, optional
+        The streams of `dataset`, with their weights; by default a single one.
 
     Raises
     ------
@@ -330,7 +366,7 @@ def trace_of_state(
         )
     how = {"batch_size": stated, "drop_last": drop_last, "num_workers": num_workers}
     try:
-        options = _options_of_state(state, dataset, ranks, (rows, where), how)
+        options = _options_of_state(state, dataset, ranks, (rows, where), how, streams)
         return Trace(options, read_state(state, options))
     except MDStormError:
         raise
@@ -344,11 +380,14 @@ def _options_of_state(
     ranks: int | None,
     chosen: tuple[Any, Any],
     how: Mapping[str, Any],
+    streams: Sequence[StreamShape],
 ) -> ReaderOptions:
     """Return how a state's pass reads, with batches made as `how` describes."""
     ours, of_rank = state["mdstorm"], "row" in state["mdstorm"]
     world = World(number(ours, "rank") if of_rank else 0, ranks or number(ours, "world_size", 1))
     order = order_named(str(ours.get("order"))).of_state(state, world, how["batch_size"])
+    if streams:
+        order = order.over(streams, chosen=chosen != (None, None))
     dataset = choose_rows(dataset, *chosen, is_shuffled=order.uses_seed)
     if ours.get("rows") != dataset.chosen:
         raise InvalidArgumentError(
@@ -370,6 +409,31 @@ def _options_of_state(
         num_epochs=num_epochs,
         conditions=Conditions(transform=ours.get("transform"), rows=dataset.chosen),
     )
+
+
+def _progress(plan: Plan, position: Position) -> tuple[int, int]:
+    """Return a position as an epoch and a number of samples, the same for both ends of an epoch."""
+    if position.is_end or position.consumed >= plan.num_samples > 0:
+        return position.epoch + 1, 0
+    return position.epoch, position.consumed
+
+
+def _batches_until(plan: Plan, goal: tuple[int, int]) -> int | None:
+    """Return after how many batches of a plan a position is reached; None if after none."""
+    if plan.row_plan is not None:  # only listing its batches shows where they end
+        offsets = chain([0], plan.samples(None).offsets)
+        reached = (_progress(plan, plan.position(offset)) for offset in offsets)
+        passed = list(takewhile(lambda one: one <= goal, reached))
+        return passed.index(goal) if goal in passed else None
+
+    def after(batches: int) -> tuple[int, int]:
+        offset = plan.offset_after(batches) if batches else 0
+        return _progress(plan, plan.end() if offset is None else plan.position(offset))
+
+    most = plan.num_batches()
+    most = _MOST_BATCHES if most is None else most
+    found = bisect_left(range(most + 1), goal, key=after)
+    return found if found <= most and after(found) == goal else None
 
 
 def _not_known(url: str) -> InvalidArgumentError:
