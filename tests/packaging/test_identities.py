@@ -16,6 +16,7 @@ PACKAGES = {"mdstorm": ROOT / "compat", "mdstorm_backend": ROOT / "mds_backend"}
 USES = {
     "fingerprint": {
         "mdstorm/_datasets/decoded_source.py": "part of a view's fingerprint",
+        "mdstorm/_datasets/logged_data.py": "compared, of the data of a run",
         "mdstorm/_readers/options.py": "compared, of the data before filters leave out shards",
         "mdstorm/_selection/shard_views.py": "part of a view's fingerprint",
         "mdstorm/cli/datasets.py": "shown",
@@ -34,9 +35,10 @@ USES = {
         "mdstorm_backend/parquet/parquet_dataset.py": "with the files' times, names cached files",
     },
     "content_identity": {
+        "mdstorm/_datasets/logged_data.py": "compared, of the data of a run",
+        "mdstorm/_mlflow.py": "the digest of an input in MLflow",
         "mdstorm/_readers/kept_shares.py": "rows in a local-disk cache",
         "mdstorm/_selection/row_group_index.py": "row group indexes of MDS",
-        "mdstorm/mlflow.py": "the digest of an input in MLflow",
         "mdstorm_backend/convert/parquet_to_mds.py": "shards of an interrupted conversion",
         "mdstorm_backend/datasets/matching_rows.py": "rows that match conditions",
     },

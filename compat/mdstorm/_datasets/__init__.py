@@ -12,6 +12,7 @@ from mdstorm._datasets.decoded_source import (
     with_declared_partitions,
 )
 from mdstorm._datasets.field_decoders import DecodedField, Floats, decoded_field, is_untyped
+from mdstorm._datasets.logged_data import LoggedData, StoredPlace, file_versions
 from mdstorm._datasets.petastorm_metadata import (
     COMMON_METADATA,
     ROW_GROUPS_INDEX_KEY,
@@ -52,8 +53,10 @@ __all__ = [
     "DecodedField",
     "DecodedSource",
     "Floats",
+    "LoggedData",
     "Opened",
     "ReadDataset",
+    "StoredPlace",
     "add_metadata",
     "check_columns",
     "check_no_table",
@@ -64,6 +67,7 @@ __all__ = [
     "decoded",
     "decoded_field",
     "directory_of",
+    "file_versions",
     "has_stale_index",
     "in_float_types",
     "index_entries",

@@ -168,6 +168,8 @@ class DecodedSource(WholeDataset):
         The dataset as it is stored.
     unischema : Unischema or None
         The schema.
+    floats : Floats
+        The types in which decimals and floating-point numbers are read.
     """
 
     def __init__(
@@ -178,7 +180,7 @@ class DecodedSource(WholeDataset):
         self.shard_sizes = self.stored.shard_sizes
         self.shard_bytes = self.stored.shard_bytes  # of the values as stored, not decoded
         self.unischema = unischema
-        self._floats = floats
+        self.floats = floats
         fields = {column.name: DecodedField(column, None) for column in stored.schema}
         if unischema is not None:
             declared = unischema.fields.items()
@@ -191,7 +193,7 @@ class DecodedSource(WholeDataset):
         self.fingerprint = fingerprint_of(text.encode("ascii"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DecodedSource, (self.stored, self.unischema, self._floats)
+        return DecodedSource, (self.stored, self.unischema, self.floats)
 
     @property
     def decodes(self) -> bool:
@@ -224,7 +226,7 @@ class DecodedSource(WholeDataset):
 
     def over(self, stored: Any) -> DecodedSource:
         """Return a source that decodes `stored`, a part of the samples, in the same way."""
-        return DecodedSource(stored, self.unischema, self._floats)
+        return DecodedSource(stored, self.unischema, self.floats)
 
     def shard(self, number: int) -> Shard:
         """Open a shard."""

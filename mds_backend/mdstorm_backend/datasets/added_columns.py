@@ -102,7 +102,8 @@ def with_files(
     named = NamedFiles(source.root, below or (), max_bytes=max_file_bytes)
     options = source.cache or CacheOptions()
     fetched = FetchedFiles(named, options, source.url, source.all_rows.fingerprint)
-    return AddedColumns(source, added, "files", FileReader(dict(files), fetched.read, source.url))
+    reader = FileReader(dict(files), fetched.read, source.url)
+    return AddedColumns(source, added, "files", reader, named)
 
 
 class AddedColumns(DatasetView):
@@ -118,6 +119,8 @@ class AddedColumns(DatasetView):
         Name of the argument that adds them, for messages.
     file_reader : FileReader, optional
         Reads the files whose contents are in the columns.
+    named_files : NamedFiles, optional
+        Which of these files are allowed, and their versions.
 
     Raises
     ------
@@ -131,8 +134,10 @@ class AddedColumns(DatasetView):
         columns: Sequence[AddedColumn],
         argument: str,
         file_reader: FileReader | None = None,
+        named_files: NamedFiles | None = None,
     ) -> None:
         super().__init__(source, source.shard_sizes)
+        self.named_files = named_files
         self._own = {one.column.name: one for one in columns}
         check_new(argument, self._own, source.schema, source.url)
         self.schema = Schema((*source.schema, *(one.column for one in columns)))

@@ -2,8 +2,11 @@
 
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from tests.kit.readers import continue_as_another_process
+from tests.kit.programs import run_program
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm import make_batch_reader
-from mdstorm.errors import ArgumentTypeError, MissingDependencyError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, MissingDependencyError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend import Stream, StreamingDataset, open_dataset
 
 mlflow = pytest.importorskip("mlflow")
 lineage = pytest.importorskip("mdstorm.mlflow")
@@ -55,7 +58,7 @@ def logged(run: str) -> tuple[Any, dict[str, Any], str]:
 
 
 def artifact(run: str, name: str) -> Path:
-    return Path(mlflow.artifacts.download_artifacts(f"runs:/{run}/mdstorm/{name}"))
+    return Path(mlflow.artifacts.download_artifacts(f"runs:/{run}/mdstorm/training/{name}"))
 
 
 SOURCES: dict[str, Callable[[str], Any]] = {
@@ -64,6 +67,8 @@ SOURCES: dict[str, Callable[[str], Any]] = {
     "tf": lambda url: converter_of(url).make_tf_dataset(16),
     "reader": make_batch_reader,
     "streaming": lambda url: StreamingDataset(local=url.removeprefix("file://"), batch_size=8),
+    "dataset": open_dataset,
+    "reader's dataset": lambda url: make_batch_reader(url).dataset,
 }
 
 
@@ -83,7 +88,8 @@ def test_logged_input_has_url_content_identity_columns_and_number_of_rows(
     assert json.loads(found.source)["uri"].endswith(url.removeprefix("file://"))
     assert found.digest == open_dataset(url).content_identity()
     assert len(found.digest) <= 36
-    assert json.loads(found.schema) == {"number": "int64"}
+    columns = json.loads(found.schema)["mlflow_colspec"]
+    assert columns == [{"name": "number", "type": "long", "required": True}]
     assert (profile, context) == ({"num_rows": ROWS}, "validation")
 
 
@@ -99,7 +105,7 @@ def test_logged_table_has_its_version(tmp_path: Path, run: str) -> None:
     assert len(mlflow.data.get_source(found).load()) == 2
 
 
-def test_logged_streams_have_the_rows_of_all_and_no_version(
+def test_logged_streams_have_the_rows_of_all_and_open_again(
     tmp_path: Path, url: str, run: str
 ) -> None:
     other = write_dataset(tmp_path / "other", {"number": range(3)}, {"number": "long"}).url
@@ -107,7 +113,91 @@ def test_logged_streams_have_the_rows_of_all_and_no_version(
     lineage.log_input(StreamingDataset(streams=streams, batch_size=8))
     dataset, profile, _ = logged(run)
     assert profile == {"num_rows": ROWS + 3}
-    assert json.loads(dataset.source)["version"] is None
+    assert json.loads(dataset.source) == {"uri": [url, other], "version": None}
+    assert mlflow.data.get_source(dataset).load().to_table()["number"].to_pylist()[-4:] == [
+        ROWS - 1,
+        0,
+        1,
+        2,
+    ]
+
+
+def test_converter_over_some_shards_logs_exactly_these(url: str, run: str) -> None:
+    whole = open_dataset(url)
+    chosen = [whole.file_urls[3], whole.file_urls[1]]
+    rows = whole.shard_sizes[3] + whole.shard_sizes[1]
+    converter = SparkDatasetConverter(url, chosen, rows)
+    lineage.log_input(converter)
+    found, profile, _ = logged(run)
+    read = make_batch_reader(chosen).dataset
+    assert found.digest == read.content_identity() != whole.content_identity()
+    assert profile == {"num_rows": rows}
+    assert json.loads(found.source)["files"] == [Path(one).name for one in chosen]
+    numbers = mlflow.data.get_source(found).load().to_table()["number"].to_pylist()
+    assert numbers == read.to_table()["number"].to_pylist()
+
+
+def test_files_that_are_too_many_for_mlflow_are_counted(tmp_path: Path, run: str) -> None:
+    names = [f"{number:0200}.parquet" for number in range(400)]
+    for name in names:
+        os.link(_small_file(tmp_path), tmp_path / name)
+    with make_batch_reader([(tmp_path / name).as_uri() for name in names]) as reader:
+        lineage.log_input(reader)
+    found, profile, _ = logged(run)
+    assert (json.loads(found.source)["files"], profile) == (400, {"num_rows": 400})
+    with pytest.raises(InvalidArgumentError, match=r"400 files .*load_trace"):
+        mlflow.data.get_source(found).load()
+
+
+def _small_file(directory: Path) -> Path:
+    path = directory / "small"
+    if not path.exists():
+        pq.write_table(pa.table({"number": [7]}), path)
+    return path
+
+
+def test_same_data_in_two_contexts_are_two_inputs(url: str, run: str) -> None:
+    for context in ("training", "validation", "training"):
+        lineage.log_input(converter_of(url), context)
+    inputs = mlflow.get_run(run).inputs.dataset_inputs
+    found = {one.tags[0].value: (one.dataset.name, one.dataset.digest) for one in inputs}
+    name, digest = found["training"]
+    assert found == {"training": (name, digest), "validation": (f"{name} (validation)", digest)}
+    assert name == url
+
+
+def test_metric_is_logged_with_what_log_input_returns(url: str, run: str) -> None:
+    dataset = lineage.log_input(converter_of(url))
+    mlflow.log_metric("loss", 0.5, step=3, dataset=dataset)
+    (metric,) = mlflow.MlflowClient().get_metric_history(run, "loss")
+    assert (metric.dataset_name, metric.dataset_digest) == (dataset.name, dataset.digest)
+    assert len(mlflow.get_run(run).inputs.dataset_inputs) == 1
+
+
+def test_columns_are_logged_in_the_form_of_mlflow(tmp_path: Path, run: str) -> None:
+    types = pytest.importorskip("mlflow.types")
+    columns = {
+        "flag": pa.array([True, None]),
+        "small": pa.array([1, 2], pa.int16()),
+        "large": pa.array([1, 2], pa.uint32()),
+        "half": pa.array([1, 2], pa.float32()),
+        "price": pa.array([Decimal("1.50"), None], pa.decimal128(5, 2)),
+        "day": pa.array([date(2024, 1, 2)] * 2),
+        "text": ["a", "b"],
+        "content": [b"a", b"b"],
+        "list": [[1.5], [2.5]],
+        "nested": [[[1]], [[2]]],
+        "struct": [{"x": 1}, {"x": None}],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "all.parquet")
+    lineage.log_input(make_spark_converter((tmp_path / "all.parquet").as_uri()))
+    found, _, _ = logged(run)
+    schema = types.Schema.from_json(json.dumps(json.loads(found.schema)["mlflow_colspec"]))
+    names = ["boolean", "integer", "long", "float", "double", "datetime", "string", "binary"]
+    assert {one.name: one.type.name for one in schema.inputs[:8]} == dict(
+        zip(columns, names, strict=False)
+    )
+    assert [one.name for one in schema.inputs if not one.required][:2] == ["flag", "price"]
 
 
 @pytest.mark.parametrize(
@@ -162,63 +252,50 @@ def test_missing_mlflow_raises_error_with_the_extra(monkeypatch: pytest.MonkeyPa
         importlib.import_module("mdstorm.mlflow")
 
 
-def random_loader(random: np.random.Generator, url: str) -> tuple[int, Callable[[int], Any]]:
-    """Return a number of ranks, and a function that makes a rank's loader with random settings."""
-    size, batch_size, seed = (int(random.integers(*of)) for of in ((1, 4), (1, 40), (1, 100)))
-    if random.random() < 0.3:
-        drop_last, shuffle = (bool(random.random() < 0.5) for _ in range(2))
-        how = {"batch_size": batch_size, "shuffle": shuffle, "shuffle_seed": seed}
-        path = url.removeprefix("file://")
-        return size, lambda rank: StreamingDataLoader(
-            StreamingDataset(local=path, world=(rank, size), **how),
-            batch_size,
-            drop_last=drop_last,
-        )
-    given: dict[str, Any] = {
-        "num_epochs": int(random.integers(1, 3)),
-        "shuffling_queue_capacity": int(random.choice([0, 50, ROWS])),
-        "order": str(random.choice(["exact", "elastic"])),
-        "seed": seed,
-        "shard_count": size,
-    }
-    converter = converter_of(url)
-    return size, lambda rank: converter.make_torch_dataloader(batch_size, cur_shard=rank, **given)
+@pytest.fixture
+def no_run(run: str) -> None:
+    """A process in which no run is active."""
+    mlflow.end_run()
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_run_id_gives_rows_of_each_step(seed: int, url: str, run: str) -> None:
-    random = np.random.default_rng(seed)
-    size, make = random_loader(random, url)
-    before, steps = int(random.integers(0, 3)), []
-    for rank in range(size):
-        continue_as_another_process()
-        loader = make(rank)
-        batches = iter(loader)
-        for _ in range(before):
-            next(batches)
-        if rank == 0:
-            lineage.log_state(loader)
-        steps.append([batch["number"].tolist() for batch in batches])
-    trace = lineage.load_trace(run)
-    for rank, numbers in enumerate(steps):
-        assert [trace.rows(step, rank).tolist() for step in range(len(numbers))] == numbers
+@pytest.mark.usefixtures("no_run")
+@pytest.mark.parametrize("log", [lineage.log_input, lineage.log_state])
+def test_logging_without_a_run_raises_and_leaves_none_open(
+    log: Callable[[Any], None], url: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"no run .* mlflow.start_run\(\)"):
+        log(converter_of(url).make_torch_dataloader(16))
+    assert mlflow.active_run() is None
 
 
-def test_state_of_moved_data_is_traced_at_another_url(url: str, run: str, tmp_path: Path) -> None:
-    table = pa.table({"n": range(100), "x": [0.5] * 100})
-    pq.write_table(table, tmp_path / "before.parquet", row_group_size=10)
-    source = (tmp_path / "before.parquet").as_uri()
-    loader = make_spark_converter(source).make_torch_dataloader(7, num_epochs=1)
+@pytest.mark.usefixtures("no_run")
+def test_run_of_a_launcher_is_used_without_being_opened(
+    url: str, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", run)
+    loader = converter_of(url).make_torch_dataloader(16, num_epochs=1)
+    lineage.log_input(loader)
     lineage.log_state(loader)
-    steps = [batch["n"].tolist() for batch in loader]
-    assert [lineage.load_trace(run).rows(step).tolist() for step in range(len(steps))] == steps
-    assert lineage.load_trace(run, url=source).rows(3).tolist() == steps[3]
+    assert mlflow.active_run() is None
+    assert len(mlflow.get_run(run).inputs.dataset_inputs) == 1
+    (first, *_) = loader
+    assert lineage.load_trace(run).rows(0).tolist() == first["number"].tolist()
 
 
-def test_state_of_a_reader_gives_rows_of_its_row_groups(url: str, run: str) -> None:
-    with make_batch_reader(url, num_epochs=1, seed=3) as reader:
-        lineage.log_state(reader)
-        rows = [number for batch in reader for number in batch.number.tolist()]
-    trace = lineage.load_trace(run)
-    shards = len(open_dataset(url).shard_sizes)
-    assert trace.rows(range(shards)).tolist() == rows
+@pytest.mark.usefixtures("no_run")
+@pytest.mark.parametrize("absent", ["sqlalchemy", "alembic"])
+def test_store_that_lacks_a_module_gets_a_message_that_names_it(
+    absent: str, tmp_path: Path
+) -> None:
+    program = f"""
+import sys
+sys.modules[{absent!r}] = None  # as if it were not installed
+import mlflow, mdstorm.mlflow
+from mdstorm.errors import MissingDependencyError
+mlflow.set_tracking_uri("sqlite:///{tmp_path}/runs.db")
+try:
+    mdstorm.mlflow.load_trace("0" * 32)
+except MissingDependencyError as error:
+    print(error)
+"""
+    assert f"pip install {absent}" in run_program(program, cwd=tmp_path).stdout
