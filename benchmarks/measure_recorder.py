@@ -25,7 +25,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from comparison import HERE, INTERPRETERS
 
-RECORDER = HERE.parent / "compat" / "mdstorm" / "_compare" / "recorder.py"
+RECORDER = HERE.parent / "migrate" / "mdstorm_migrate" / "compare" / "recorder.py"
 STRINGS = ["carrier", "tailnum", "origin", "dest", "time_hour"]
 NUMBERS_PROGRAM = """
 import sys

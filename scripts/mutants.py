@@ -66,7 +66,6 @@ _PROGRAMS = re.compile(r"/wild\d*/\w+/")
 
 #: The folders below tests/ for a folder or file of source, if they do not mirror it.
 _AREAS = {
-    "compat/mdstorm/_compare": ["contract/compare"],
     "compat/mdstorm/_conversion.py": ["unit/compat/etl", "unit/compat/tables", "edge/cli"],
     "compat/mdstorm/_readers": ["unit/compat/reader", "unit/compat/transforms"],
     "compat/mdstorm/_tensorflow": ["unit/compat/tf"],
@@ -89,6 +88,7 @@ _AREAS = {
     "mds_backend/mdstorm_backend/read": ["unit/mds_backend/read", "unit/mds_backend/loaders"],
     "mds_backend/mdstorm_backend/tables": ["unit/mds_backend/tables", "unit/mds_backend/parquet"],
     "migrate/mdstorm_migrate": ["unit/migrate", "edge/migrate"],
+    "migrate/mdstorm_migrate/compare": ["contract/compare"],
 }
 
 

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PETASTORM = HERE.parent / ".environments" / "petastorm"
-RECORDER = ROOT / "compat" / "mdstorm" / "_compare" / "recorder.py"
+RECORDER = ROOT / "migrate" / "mdstorm_migrate" / "compare" / "recorder.py"
 BEFORE = ROOT / "examples" / "databricks" / "before"
 LEGACY = ROOT / "examples" / "legacy" / "train_digits.py"
 DIRECTORY = "file:///tmp/examples-cache"

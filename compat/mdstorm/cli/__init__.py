@@ -28,7 +28,10 @@ __all__ = ["main"]
 _COMMANDS = {
     "audit": ("mdstorm_migrate.cli.audit", "Report which features of Petastorm are used where."),
     "cache": ("mdstorm.cli.cache", "List or clear cached shards, and copies of DataFrames."),
-    "compare": ("mdstorm.cli.compare", "Compare what a program reads before and after migration."),
+    "compare": (
+        "mdstorm_migrate.compare.command",
+        "Compare what a program reads before and after migration.",
+    ),
     "convert": ("mdstorm.cli.datasets", "Convert Parquet files, tables or Petastorm data to MDS."),
     "doctor": ("mdstorm.cli.doctor", "Check whether mdstorm can work here."),
     "head": ("mdstorm.cli.datasets", "Show the first rows of a dataset."),

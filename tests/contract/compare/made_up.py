@@ -6,8 +6,8 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from mdstorm._compare import recorder
 from mdstorm.cli import main
+from mdstorm_migrate.compare import recorder
 
 #: The file that `mdstorm compare --recorder` prints.
 RECORDER = Path(recorder.__file__)

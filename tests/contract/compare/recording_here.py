@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).parents[3]
-RECORDER = ROOT / "compat" / "mdstorm" / "_compare" / "recorder.py"
+RECORDER = ROOT / "migrate" / "mdstorm_migrate" / "compare" / "recorder.py"
 
 
 def load_recorder() -> ModuleType:

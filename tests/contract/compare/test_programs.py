@@ -16,8 +16,8 @@ from tests.contract.compare.faults import FAULTS, PROGRAMS
 from tests.contract.compare.record import GENERATED, RECORDED, load, source_of
 from tests.contract.compare.recording_here import ROOT
 
-from mdstorm._compare import Verdict, compare_recordings, read_recording
-from mdstorm._compare.documented import DOCUMENTED
+from mdstorm_migrate.compare import Verdict, compare_recordings, read_recording
+from mdstorm_migrate.compare.documented import DOCUMENTED
 
 #: Sections of docs/differences.md, with strings that occur in the programs they apply to.
 SECTIONS = {

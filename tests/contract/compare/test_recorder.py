@@ -21,9 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mdstorm._compare import recorder
-from mdstorm._compare.recorder import Pass, rows_of
-from mdstorm._compare.recordings import Column
+from mdstorm_migrate.compare import recorder
+from mdstorm_migrate.compare.recorder import Pass, rows_of
+from mdstorm_migrate.compare.recordings import Column
 
 SOURCE = Path(recorder.__file__)
 #: Digest of the batch in `KNOWN_BATCH`, as computed on Python 3.7 with NumPy 1.17.5.

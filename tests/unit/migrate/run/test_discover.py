@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.kit.migrating import each, invoke, write_files
 
-from mdstorm.cli.compare import compare
+from mdstorm_migrate.compare.command import compare
 from mdstorm_migrate.run.discover import Skipped, discover
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import click
 
-from mdstorm import _compare
 from mdstorm.cli import PROBLEMS_FOUND, examples, write_json
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_migrate import compare as _compare
 
 __all__ = ["compare"]
 
 _RECORDER = Path(_compare.__file__).with_name("recorder.py")
 _COULD_NOT_COMPARE = 2
-_PROGRAM = "mdstorm.cli.compare.program"
+_PROGRAM = "mdstorm_migrate.compare.program"
 _IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mdstorm._compare.comparison import DIFFERENT, EQUAL, NOT_COMPARABLE, Difference, Verdict
-from mdstorm._compare.recordings import Loader, Recording
+from mdstorm_migrate.compare.comparison import DIFFERENT, EQUAL, NOT_COMPARABLE, Difference, Verdict
+from mdstorm_migrate.compare.recordings import Loader, Recording
 
 _PAGE = "docs/differences.md"
 

@@ -3,9 +3,14 @@
 `recorder.py` records a run under either library; the other modules compare two recordings.
 """
 
-from mdstorm._compare.comparison import DIFFERENT, NOT_COMPARABLE, Verdict, compare_recordings
-from mdstorm._compare.recordings import Recording, read_recording
-from mdstorm._compare.report import counts_of, lines_of, to_json
+from mdstorm_migrate.compare.comparison import (
+    DIFFERENT,
+    NOT_COMPARABLE,
+    Verdict,
+    compare_recordings,
+)
+from mdstorm_migrate.compare.recordings import Recording, read_recording
+from mdstorm_migrate.compare.report import counts_of, lines_of, to_json
 
 __all__ = [
     "DIFFERENT",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mdstorm._compare.recordings import Column, Loader
+from mdstorm_migrate.compare.recordings import Column, Loader
 
 _UNSIGNED = frozenset({"uint16", "uint32", "uint64", "float16", "int32", "int64", "float64"})
 _INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})

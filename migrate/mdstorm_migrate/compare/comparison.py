@@ -8,10 +8,10 @@ from itertools import chain, repeat
 
 import numpy as np
 
-from mdstorm._compare.documented import Case, section_of
-from mdstorm._compare.recorder import SEVERAL
-from mdstorm._compare.recordings import UNPROJECTED, Column, Data, Loader, Recording
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_migrate.compare.documented import Case, section_of
+from mdstorm_migrate.compare.recorder import SEVERAL
+from mdstorm_migrate.compare.recordings import UNPROJECTED, Column, Data, Loader, Recording
 
 EQUAL, DIFFERENT, NOT_COMPARABLE = "equal", "different", "not comparable"
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from glob import escape, glob
 from typing import Any
 
-from mdstorm._compare.recorder import FORMAT, SEVERAL
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_migrate.compare.recorder import FORMAT, SEVERAL
 
 _MODULUS = 2**128
 #: The numbers of a column in a recording without projections.
