@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,13 +11,15 @@ from pathlib import Path
 
 import click
 
-from mdstorm.cli import PROBLEMS_FOUND, examples, write_json
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_migrate import compare as _compare
+from mdstorm_migrate.compare.comparison import compare_recordings
+from mdstorm_migrate.compare.recordings import Recording, read_recording
+from mdstorm_migrate.compare.report import lines_of, to_json
 
 __all__ = ["compare"]
 
-_RECORDER = Path(_compare.__file__).with_name("recorder.py")
+_RECORDER = Path(__file__).with_name("recorder.py")
+_DIFFERENT = 1
 _COULD_NOT_COMPARE = 2
 _PROGRAM = "mdstorm_migrate.compare.program"
 _IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError")
@@ -47,11 +50,11 @@ class _WithProgram(click.Command):
 
 @click.command(
     cls=_WithProgram,
-    epilog=examples(
-        "mdstorm compare --recorder > record.py",
-        "mdstorm compare train.recording.json -- train.py --epochs 1",
-        "mdstorm compare before.json after.json",
-    ),
+    epilog="""\b
+Examples:
+  mdstorm compare --recorder > record.py
+  mdstorm compare train.recording.json -- train.py --epochs 1
+  mdstorm compare before.json after.json""",
 )
 @click.argument("recordings", nargs=-1, metavar="RECORDING [OTHER]")
 @click.option("--recorder", is_flag=True, help="Print the recorder, a Python program, and exit.")
@@ -110,22 +113,23 @@ def compare(
             "pass either a recording and, after --, the program, or two recordings. To record a "
             "program: mdstorm compare --recorder > record.py"
         )
-    old = _compare.read_recording(recordings[0])
+    old = read_recording(recordings[0])
     _check_ended(old)
     if program:
         options = ["--no-full-pass"] if no_full_pass else []
         path = output or _path_of_run(recordings[0])
         new = _run(old, program, path, ["--examples", str(count), *options])
     else:
-        new = _compare.read_recording(recordings[1])
+        new = read_recording(recordings[1])
         _check_ended(new)
-    verdicts = _compare.compare_recordings(old, new)
+    verdicts = compare_recordings(old, new)
     if format_ == "json":
-        write_json(_compare.to_json(verdicts, old, new))
+        report = to_json(verdicts, old, new)
+        click.echo(json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        click.echo("\n".join(_compare.lines_of(verdicts, old, new)))
+        click.echo("\n".join(lines_of(verdicts, old, new)))
     if not all(verdict.is_documented for verdict in verdicts):
-        ctx.exit(PROBLEMS_FOUND)
+        ctx.exit(_DIFFERENT)
     ctx.exit(_COULD_NOT_COMPARE if any(verdict.reason for verdict in verdicts) else 0)
 
 
@@ -133,7 +137,7 @@ def _path_of_run(recording: str) -> str:
     return f"{recording.removesuffix('.json')}.mdstorm.json"
 
 
-def _check_ended(recording: _compare.Recording, script: str = "") -> None:
+def _check_ended(recording: Recording, script: str = "") -> None:
     if recording.ended is not None:
         remedy = "Does it need arguments? Let it run to the end, and record it again"
         if "." in (module := _module_of(script)) and recording.ended in _IMPORT_ERRORS:
@@ -153,9 +157,7 @@ def _module_of(script: str) -> str:
     return "" if path.startswith(os.pardir) else path.removesuffix(".py").replace(os.sep, ".")
 
 
-def _run(
-    old: _compare.Recording, program: Sequence[str], path: str, options: Sequence[str]
-) -> _compare.Recording:
+def _run(old: Recording, program: Sequence[str], path: str, options: Sequence[str]) -> Recording:
     """Run a program on mdstorm and return its recording."""
     target = program[1] if program[0] == "-m" and len(program) > 1 else program[0]
     if os.path.basename(target) != old.program:
@@ -182,7 +184,7 @@ def _run(
     code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
     if _written(path) == before:
         raise InvalidArgumentError(f"{target} ended with exit code {code}, and wrote no recording")
-    new = _compare.read_recording(path)
+    new = read_recording(path)
     _check_ended(new, target)
     return new
 
