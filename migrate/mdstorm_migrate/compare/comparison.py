@@ -132,7 +132,7 @@ def _verdict(old: Loader, again: Loader | None, new: Loader) -> Verdict:
     found = [*_of_passes(old, again, new, verdict)]
     if not verdict.reason:
         found += _of_data(old, again, new, verdict)
-    documented = [_documented(difference, old, new) for difference in found]
+    documented = [_documented(difference, old, again, new) for difference in found]
     verdict.differences = sorted(documented, key=lambda difference: bool(difference.section))
     if old.data is not None and new.data is not None:
         verdict.rows = new.data.rows
@@ -148,8 +148,12 @@ def _of_arguments(old: Mapping[str, object], new: Mapping[str, object]) -> list[
     return [f"other arguments: {'; '.join(texts)}"] if texts else []
 
 
-def _documented(difference: Difference, old: Loader, new: Loader) -> Difference:
-    found = section_of(Case(difference.kind, old, new, difference.column))
+def _documented(
+    difference: Difference, old: Loader, again: Loader | None, new: Loader
+) -> Difference:
+    random = _random_columns(old.data, again.data if again is not None else None)
+    is_random = difference.column in random
+    found = section_of(Case(difference.kind, old, new, difference.column, is_random))
     section, reason = found or ("", "")
     return Difference(difference.kind, difference.column, difference.detail, section, reason)
 
@@ -233,14 +237,22 @@ def _of_data(
     if any(column.ordered is None for data in (before, after) for column in data.columns.values()):
         verdict.no_order = verdict.no_order or "only one of several epochs was read"
     yield from _of_rows(before, after, changed, verdict)
+    yield from _of_sizes(old, before, repeated, new, after)
+
+
+def _of_sizes(
+    old: Loader, before: Data, repeated: Data | None, new: Loader, after: Data
+) -> Iterator[Difference]:
+    """Compare the sizes of batches, or of the batches that shares asked for."""
+    given, given_now = old.arguments.get("batch_size"), new.arguments.get("batch_size")
+    if old.is_share:  # its last batches depend on how the library divides rows
+        if None not in (given, given_now) and given != given_now:
+            yield Difference("batches", "", f"batch_size {given}, then {given_now}")
+        return
     sizes = before.sizes if repeated is None else repeated.sizes
-    if before.sizes == sizes != after.sizes and _has_sizes(old, before, after):
+    is_known = SEVERAL not in before.sizes and SEVERAL not in after.sizes
+    if before.sizes == sizes != after.sizes and is_known:
         yield Difference("batches", "", f"{_sizes(before)}, then {_sizes(after)}")
-
-
-def _has_sizes(old: Loader, before: Data, after: Data) -> bool:
-    """Whether the batch sizes are known and must be equal."""
-    return not old.is_share and SEVERAL not in before.sizes and SEVERAL not in after.sizes
 
 
 def _sizes(data: Data) -> str:
@@ -270,8 +282,8 @@ def _listed(names: Sequence[str] | frozenset[str]) -> str:
     return " and ".join(sorted(names)) or "only nulls"
 
 
-def _random_columns(old: Data, repeated: Data | None) -> list[str]:
-    if repeated is None:
+def _random_columns(old: Data | None, repeated: Data | None) -> list[str]:
+    if old is None or repeated is None:
         return []
     return [
         name

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mdstorm_migrate.compare.recordings import Column, Loader
+from mdstorm_migrate.compare.recorder import digest_of
+from mdstorm_migrate.compare.recordings import MODULUS, Column, Loader
 
 _UNSIGNED = frozenset({"uint16", "uint32", "uint64", "float16", "int32", "int64", "float64"})
 _INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
@@ -23,6 +24,8 @@ class Case:
     old: Loader
     new: Loader
     column: str = ""
+    #: Whether the column had other values in a second run of the recorded program.
+    is_random: bool = False
 
     def columns(self) -> tuple[Column, Column] | None:
         """Return the column from each pass, if both passes have it."""
@@ -51,12 +54,19 @@ def _kept_integers(case: Case) -> bool:
     return case.has("predicate") and "float64" in both[0].dtypes and both[1].dtypes <= _INTEGERS
 
 
+#: How a column's digest changes if one string 'None' becomes a null.
+_NULL_OF_TEXT = digest_of([None]) - digest_of(["None"])
+
+
 def _is_null_of_text(case: Case) -> bool:
+    """Whether strings 'None' became nulls, and nothing else in the column changed."""
     both = case.columns()
     if case.kind not in ("nulls", "dtype") or both is None:
         return False
     old, new = both
-    return "str" in old.dtypes and old.nulls < new.nulls
+    nulls = new.nulls - old.nulls
+    changed = new.digest - old.digest - nulls * _NULL_OF_TEXT
+    return "str" in old.dtypes and nulls > 0 and (case.is_random or changed % MODULUS == 0)
 
 
 def _is_new_unsigned(case: Case) -> bool:

@@ -133,6 +133,11 @@ def _total(hashes: Any, start: int = 0) -> int:
     return (start + (high << 64) + low) % 2**128
 
 
+def digest_of(values: list[Any]) -> int:
+    """Return the digest of a column with these values."""
+    return _total(rows_of(values).hashes)
+
+
 def _is_null(array: Any) -> Any:
     """Whether each number or time is NaN or NaT."""
     return (np.isnat if array.dtype.kind in "mM" else np.isnan)(array)

@@ -12,7 +12,8 @@ from typing import Any
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_migrate.compare.recorder import FORMAT, SEVERAL
 
-_MODULUS = 2**128
+#: Digests are sums modulo this number.
+MODULUS = 2**128
 #: The numbers of a column in a recording without projections.
 UNPROJECTED = ("minimum", "maximum", "sum", "magnitude", "squares")
 
@@ -63,9 +64,9 @@ class Column:
         return replace(
             self,
             nulls=self.nulls * times,
-            digest=self.digest * times % _MODULUS,
+            digest=self.digest * times % MODULUS,
             ordered=None,
-            rest=self.rest * times % _MODULUS,
+            rest=self.rest * times % MODULUS,
             numbers=numbers,
         )
 
@@ -81,9 +82,9 @@ class Column:
             self.dtypes | other.dtypes,
             self.shapes | other.shapes,
             self.nulls + other.nulls,
-            (self.digest + other.digest) % _MODULUS,
+            (self.digest + other.digest) % MODULUS,
             None,
-            (self.rest + other.rest) % _MODULUS,
+            (self.rest + other.rest) % MODULUS,
             numbers,
         )
 
@@ -120,7 +121,7 @@ class Data:
         columns = {name: column.repeated(times) for name, column in self.columns.items()}
         # Batches span epochs, so their sizes are unknown.
         sizes = {SEVERAL: sum(self.sizes.values()) * times}
-        digest = self.digest * times % _MODULUS
+        digest = self.digest * times % MODULUS
         return replace(self, rows=self.rows * times, sizes=sizes, digest=digest, columns=columns)
 
     def joined(self, other: Data) -> Data:
@@ -132,7 +133,7 @@ class Data:
         return Data(
             self.rows + other.rows,
             {name: self.sizes.get(name, 0) + other.sizes.get(name, 0) for name in names},
-            (self.digest + other.digest) % _MODULUS,
+            (self.digest + other.digest) % MODULUS,
             columns,
             [*self.examples, *other.examples],
         )

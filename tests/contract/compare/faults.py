@@ -135,6 +135,7 @@ FAULTS = (
     _damaged("batches", "edited('note', tables.nulls_as(''))", "values", "note"),
     _damaged("endless", "edited('hole', tables.nulls_as(0.0))", "nulls", "hole"),
     _damaged("endless", "edited('half', tables.set_at(7, None))", "nulls", "half"),
+    _damaged("batches", "edited('note', tables.set_at(1, None))", "nulls", "note"),
     # Values
     _damaged("batches", "edited('vec', tables.set_at(11, [0.0, 0.5, 1.0]))", "values", "vec"),
     _damaged("batches", "edited('name', tables.set_at(0, 'other'))", "values", "name"),
@@ -152,6 +153,7 @@ FAULTS = (
     # Transforms and arguments
     Fault("torch", "* 3)", "* 3.01)", "values", "wave"),
     Fault("torch", "batch_size=8", "batch_size=16", "batches"),
+    Fault("shards", "batch_size=7", "batch_size=14", "batches"),
     Fault("rows", "* 2", "* 3", "values", "matrix"),
     Fault("tf", "(url, ", '(url, schema_fields=["id", "name", "day", "grid"], ', "columns", "half"),
 )

@@ -16,6 +16,7 @@ from tests.contract.compare.made_up import (
     RECORDER,
     compare_loaders,
     loader_at,
+    loader_of,
     recording,
     run,
     write,
@@ -314,6 +315,23 @@ def test_shares_recorded_by_ranks_are_compared_as_their_union(tmp_path: Path) ->
     assert "8 rows" in output
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "code"), [(32, 16, 1), (32, 32, 0), (None, 1, 0), (1, None, 0)]
+)
+def test_batch_size_of_shares_is_compared_if_both_programs_give_it(
+    before: int | None, now: int | None, code: int, tmp_path: Path
+) -> None:
+    paths = []
+    for name, size in (("before", before), ("now", now)):
+        values = [shares(rank, 4, 1) for rank in range(2)]
+        for value in values:
+            value["arguments"] |= {} if size is None else {"batch_size": size}
+        paths.append(write(tmp_path / f"{name}.json", recording(*values)))
+    found, output = run(*paths)
+    assert found == code, output
+    assert ("batches: batch_size 32, then 16" in output) == (code == 1)
+
+
 def test_recording_with_missing_shard_is_not_comparable(tmp_path: Path) -> None:
     one = write(tmp_path / "one.json", recording(shares(0, 4, 1)))
     other = write(tmp_path / "other.json", recording(shares(0, 4, 2)))
@@ -397,6 +415,31 @@ def test_values_that_differ_between_two_runs_are_not_compared(
     assert found == code
     assert ("random, so compared by dtype" in output) == (code == 0)
     assert ("recorded once" in output) == (len(digests) == 1)
+
+
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [
+        (["a", "", None, None], 0),
+        (["a", None, None, None], 1),
+        (["a", "", "None", None], 0),
+        (["b", "", None, None], 1),
+    ],
+)
+def test_only_the_strings_none_may_become_nulls(
+    now: list[str | None], code: int, tmp_path: Path
+) -> None:
+    found, output = compare_loaders(tmp_path, loader_of(["a", "", "None", "None"]), loader_of(now))
+    assert found == code, output
+    assert "column x: nulls: 0 nulls, then" in output
+    assert ("documented: a null in a string column" in output) == (code == 0)
+
+
+def test_nulls_in_random_text_are_documented(tmp_path: Path) -> None:
+    runs = [{"ended": None, "loaders": [loader_of([value, "None"])]} for value in "ab"]
+    old = write(tmp_path / "old.json", recording(runs=runs))
+    new = write(tmp_path / "new.json", recording(loader_of(["c", None])))
+    assert run(old, new)[0] == 0
 
 
 def computed(total: float, **arguments: str) -> dict[str, Any]:

@@ -103,8 +103,8 @@ def test_programs_are_equal_or_documented(
     assert equal >= 0.6 * len(after)
 
 
-def test_there_are_40_planted_faults() -> None:
-    assert len(FAULTS) == 40
+def test_there_are_42_planted_faults() -> None:
+    assert len(FAULTS) == 42
 
 
 @pytest.mark.parametrize(
