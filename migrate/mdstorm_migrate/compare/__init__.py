@@ -3,23 +3,7 @@
 `recorder.py` records a run under either library; the other modules compare two recordings.
 """
 
-from mdstorm_migrate.compare.comparison import (
-    DIFFERENT,
-    NOT_COMPARABLE,
-    Verdict,
-    compare_recordings,
-)
-from mdstorm_migrate.compare.recordings import Recording, read_recording
-from mdstorm_migrate.compare.report import counts_of, lines_of, to_json
+from mdstorm_migrate.compare.comparison import Verdict, compare_recordings
+from mdstorm_migrate.compare.recordings import read_recording
 
-__all__ = [
-    "DIFFERENT",
-    "NOT_COMPARABLE",
-    "Recording",
-    "Verdict",
-    "compare_recordings",
-    "counts_of",
-    "lines_of",
-    "read_recording",
-    "to_json",
-]
+__all__ = ["Verdict", "compare_recordings", "read_recording"]
