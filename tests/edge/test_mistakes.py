@@ -1,6 +1,7 @@
 """The messages for common mistakes with a converter and its loaders name the remedy."""
 
 import copy
+import datetime
 import shutil
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,11 @@ def transformed(mds: str, function: Any, *edited: Any) -> Any:
     return torch_batch(mds, transform_spec=TransformSpec(function, edit_fields=edited))
 
 
+def whole(mds: str) -> dict[str, Any]:
+    """Return a checkpoint that contains the state of a loader."""
+    return {"model": {}, "loader": loader(mds).state_dict()}
+
+
 def deleted(mds: str) -> SparkDatasetConverter:
     shutil.copytree(mds.removeprefix("file://"), f"{mds}-copy".removeprefix("file://"))
     found = SparkDatasetConverter(f"{mds}-copy", [], 8)
@@ -88,12 +94,23 @@ def files_of_parquet(parquet: str, **arguments: Any) -> Any:
     return next(iter(files.make_torch_dataloader(**arguments)))
 
 
+def of_times(parquet: str, unit: str, value: str) -> Any:
+    """Return a batch of the rows after a time."""
+    times = pa.array([datetime.datetime(2024, 1, 1)] * 2)
+    array = times.cast(pa.date32() if unit == "day" else pa.timestamp(unit))
+    pq.write_table(pa.table({"t": array}), f"{parquet}-{unit}.parquet".removeprefix("file://"))
+    found = make_spark_converter(f"{parquet}-{unit}.parquet")
+    return next(iter(found.make_torch_dataloader(where=[("t", ">", value)], num_epochs=1)))
+
+
 def wide(rows: Any) -> Any:
     return rows.assign(y=[np.zeros(2, np.float32)] * len(rows))
 
 
 #: Columns that a transform declares: scalars, and arrays with three elements.
 Y, Y3 = ("y", np.float32, (), False), ("y", np.float32, (3,), False)
+
+MASK = np.arange(8) % 2 == 0
 
 ODD = in_lambda(["id"], lambda id: id % 2 == 1)
 
@@ -122,6 +139,11 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, schema_fields=["nope"]), ValueError, "are ['id', 'x', 's']"),
     (lambda p, m: torch_batch(m, fill_nulls={"idd": 0}), TypeError, "mean id? Choose among ['id'"),
     (lambda p, m: torch_batch(m, fill_nulls=["x"]), TypeError, "must be a dict"),
+    (
+        lambda p, m: torch_batch(m, fill_nulls=0),
+        TypeError,
+        "column to value such as {'x': 0}, found",
+    ),
     (lambda p, m: torch_batch(m, null_masks="x"), TypeError, "null_masks must be a list"),
     # ranks
     (lambda p, m: loader(m, cur_shard=2, shard_count=2), ValueError, "0 <= cur_shard < shard_"),
@@ -144,6 +166,25 @@ MISTAKES: list[Row] = [
         "(idd): did you mean id? C",
     ),
     (lambda p, m: torch_batch(m, where=pc.field("id") == "a"), ValueError, "'equal' has no kernel"),
+    (
+        lambda p, m: torch_batch(m, where=MASK),
+        TypeError,
+        "found 8 values of bool: pass a mask as ro",
+    ),
+    (lambda p, m: torch_batch(m, where=MASK.tolist()), TypeError, "pass a mask as rows="),
+    (
+        lambda p, m: of_times(p, "us", "2024-01-05"),
+        ValueError,
+        "datetime.datetime(2024, 1, 5, 0, 0)",
+    ),
+    (lambda p, m: of_times(p, "day", "2024-01-05"), ValueError, "pass datetime.date(2024, 1, 5)"),
+    (lambda p, m: of_times(p, "us", "May"), ValueError, "pass a datetime.datetime"),
+    (
+        lambda p, m: torch_batch(m, where=[("x", "=", [1, 2])]),
+        ValueError,
+        "use 'in': ('x', 'in', [1",
+    ),
+    (lambda p, m: torch_batch(m, where=[("x", "!=", [1])]), ValueError, "('x', 'not in', [1])"),
     (lambda p, m: files_of_parquet(p, rows=[99]), ValueError, "0.parquet (and 1 other) are numbe"),
     (lambda p, m: in_pseudorandom_split([0.5, 0.5], 2, "id"), ValueError, "2 for 2 fractions"),
     # creating the loader
@@ -195,10 +236,11 @@ MISTAKES: list[Row] = [
     (lambda p, m: transformed(m, lambda d: d.assign(y="a"), Y), ValueError, "declared as float32"),
     (lambda p, m: transformed(m, wide, Y3), ValueError, "must be the shape (3,), found (2,)"),
     # wrong kinds of data
-    (lambda p, m: convert(pd.DataFrame()), TypeError, "spark.createDataFrame"),
+    (lambda p, m: convert(pd.DataFrame()), TypeError, "found pandas.DataFrame: make a DataFrame w"),
+    (lambda p, m: convert([p]), TypeError, "found a list of URLs: pass the directory of the files"),
     (lambda p, m: convert("/nope"), OSError, "check the URL"),
     (lambda p, m: convert(table_of_text(m)), ValueError, "read it with Spark, pandas or pyarrow"),
-    (lambda p, m: convert(None), TypeError, "or a path to data"),
+    (lambda p, m: convert(None), TypeError, "or the name of a table, found NoneType: "),
     (lambda p, m: convert("v1"), FileNotFoundError, "use make_spark_converter(spark.table('v1'))"),
     (lambda p, m: convert("default.v1"), FileNotFoundError, "onverter(spark.table('default.v1'))"),
     (lambda p, m: convert(m, decimals="double"), ValueError, "found 'double'"),
@@ -208,6 +250,22 @@ MISTAKES: list[Row] = [
     # lengths, states, and calls at the wrong time
     (lambda p, m: len(loader(m)), TypeError, "never ends"),
     (lambda p, m: loader(m).load_state_dict({"epoch": 1}), ValueError, "['epoch'], is not a state"),
+    (
+        lambda p, m: loader(m).load_state_dict("{}"),
+        ValueError,
+        "found text: parse it with json.loads",
+    ),
+    (lambda p, m: loader(m).load_state_dict(whole(m)), ValueError, "pass its value of 'loader'"),
+    (
+        lambda p, m: loader(m, num_epochs=1).trace().find("n3"),
+        ValueError,
+        "numbers(where) finds ro",
+    ),
+    (
+        lambda p, m: loader(m).trace().find(["n3"]),
+        ValueError,
+        "dataset.numbers(where) finds rows by",
+    ),
     (lambda p, m: resumed(m, streamed(m)), ValueError, "the order 'exact'"),
     (lambda p, m: resumed(m, convert(p).make_torch_dataloader()), ValueError, "same cache_key= to"),
     (lambda p, m: loader(m).set_epoch("1"), ValueError, "at least 0, found '1'"),

@@ -88,7 +88,21 @@ MISTAKES: list[Row] = [
     (lambda p, m: to_row({"id": 1}, SCHEMA), TypeError, "unischema must be a Unischema"),
     # writers
     (lambda p, m: engine.MDSWriter(out=m, columns={"a": "int"}), FileExistsError, "exist_ok=True"),
-    (lambda p, m: write(m, {}, "integer"), TypeError, "int64"),
+    (lambda p, m: write(m, {}, "integer"), TypeError, "did you mean int?"),
+    (lambda p, m: write(m, {}, "float"), TypeError, "did you mean float16, float32 or float64?"),
+    (
+        lambda p, m: write(m, {}, "nonsense"),
+        TypeError,
+        "encodings are bytes, float16, float32, flo",
+    ),
+    (lambda p, m: write(m, {}, columns={"a": int}), TypeError, "<class 'int'>}: use 'int'"),
+    (lambda p, m: write(m, {}, columns={"a": float}), TypeError, "float32 or float64?"),
+    (lambda p, m: write(m, {}, columns={"a": np.dtype("int8")}), TypeError, "use 'int8'"),
+    (
+        lambda p, m: write(m, {}, columns={1: "int"}),
+        TypeError,
+        "the name of a column must be a str",
+    ),
     (lambda p, m: write(m, {}, columns=["a"]), TypeError, "a dict from column to encoding"),
     (lambda p, m: write(m, {}, shard_size=3), ValueError, "['shard_size']. Valid ones are columns"),
     (lambda p, m: write(m, {"a": None}), TypeError, "pass Arrow data to write_batch"),

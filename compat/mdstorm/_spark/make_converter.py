@@ -305,9 +305,14 @@ def session_of(df: Any) -> SparkSession:
         If `df` is anything else, a stream, or a DataFrame of a session that was stopped.
     """
     if not hasattr(type(df), "sparkSession") or not hasattr(type(df), "mapInArrow"):
+        module, name = type(df).__module__.partition(".")[0], type(df).__qualname__
+        found = name if module in ("builtins", "__main__") else f"{module}.{name}"
+        remedy = "make a DataFrame with spark.createDataFrame(…)"
+        if isinstance(df, list) and all(isinstance(each, str) for each in df):
+            found, remedy = "a list of URLs", "pass the directory of the files"
         raise errors.NotADataFrameError(
-            f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
-            "Spark DataFrame, or a path to data. Create one with spark.createDataFrame(…)"
+            "make_spark_converter takes a Spark DataFrame, a path or URL of data, or the name of a "
+            f"table, found {found}: {remedy}"
         )
     session = cast("SparkSession", df.sparkSession)
     if _is_stopped(session):

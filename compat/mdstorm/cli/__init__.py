@@ -88,6 +88,11 @@ class CommandGroup(click.Group):
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
+        except click.BadParameter as error:
+            text = error.message.replace("a valid integer range", "an integer")
+            if text == error.message:
+                raise
+            raise click.BadParameter(text, error.ctx, error.param, error.param_hint) from None
         except BrokenPipeError:
             raise  # the output pipe was closed, which click handles
         except (errors.MDStormError, OSError) as error:

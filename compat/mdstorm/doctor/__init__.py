@@ -78,11 +78,13 @@ def check_setup(
 
     run("python", _requirements.check_python)
     run("libraries", partial(_requirements.check_libraries, needs_spark=needs_spark))
+    run("libraries", _requirements.check_names)
     if not is_job:
         run("java", partial(_requirements.check_java, session))
         run("spark", partial(_requirements.check_spark_home, session))
         run("workers", partial(_requirements.check_workers, session))
     run("launcher", _requirements.check_launcher)
+    run("tmpdir", _requirements.check_temporary)
     run("cache", _requirements.check_cache)
     run("cache-dir", partial(_requirements.check_cache_dir, url, session))
     has_problems = bool(Report(tuple(findings)).problems)

@@ -88,18 +88,23 @@ def check_libraries(*, needs_spark: bool) -> Iterator[Finding]:
     wanted = _required()
     yield from _unmet("mdstorm", wanted, must_be_there=True)
     present = {}
-    for extra in metadata.metadata("mdstorm").get_all("Provides-Extra", []):
-        if extra not in _NOT_CHECKED:
-            added = _required(extra) - wanted
-            must_be_there = needs_spark and extra == "spark"
-            yield from _unmet(f"mdstorm[{extra}]", added, must_be_there)
-            names = sorted(one.name for one in added)
-            present.update({name: found for name in names if (found := installed(name))})
+    for extra in _extras():
+        added = _required(extra) - wanted
+        must_be_there = needs_spark and extra == "spark"
+        yield from _unmet(f"mdstorm[{extra}]", added, must_be_there)
+        names = sorted(one.name for one in added)
+        present.update({name: found for name in names if (found := installed(name))})
     listed = ", ".join(f"{name} {found}" for name, found in present.items())
     yield Finding("libraries", "ok", listed or "none")
     if not {"torch", "tensorflow"} & present.keys():
         remedy = 'pip install "mdstorm[torch]", or "mdstorm[tf]"'
         yield Finding("libraries", "note", "neither PyTorch nor TensorFlow is installed", remedy)
+
+
+def _extras() -> list[str]:
+    """Return the extras for users."""
+    every = metadata.metadata("mdstorm").get_all("Provides-Extra", [])
+    return [extra for extra in every if extra not in _NOT_CHECKED]
 
 
 def _required(extra: str = "") -> set[Requirement]:
@@ -126,6 +131,18 @@ def _unmet(of: str, wanted: Iterable[Requirement], must_be_there: bool) -> Itera
             is_newer = all(bound.contains(version, prereleases=True) for bound in bounds)
             remedy = f'pip install "{needed}"'
             yield Finding("libraries", "note" if is_newer else "problem", found, remedy)
+
+
+def check_names() -> Iterator[Finding]:
+    """Check that no file of the user hides a library from programs in the current directory."""
+    own = Path(mdstorm.__file__).parent.parent
+    names = {"mdstorm", *(one.name for extra in ("", *_extras()) for one in _required(extra))}
+    for name in sorted(names):
+        for path in (Path(f"{name}.py").absolute(), Path(name, "__init__.py").absolute()):
+            is_installed = any(path.parent.glob(f"{name}-*.dist-info")) or own in path.parents
+            if path.is_file() and not is_installed:
+                remedy = "rename it, or start programs in another directory"
+                yield Finding("libraries", "problem", f"{path} hides the library {name}", remedy)
 
 
 def check_java(session: SparkSession | None) -> Finding:
@@ -239,6 +256,14 @@ def _can_import(module: str) -> bool:
     with suppress(ModuleNotFoundError):
         return importlib.util.find_spec(module) is not None
     return False
+
+
+def check_temporary() -> Iterator[Finding]:
+    """Check the directory for temporary files that TMPDIR names."""
+    named = os.environ.get("TMPDIR")
+    if named and not Path(named).is_dir():
+        found = f"TMPDIR={named} does not exist, so temporary files go to {tempfile.gettempdir()}"
+        yield Finding("tmpdir", "problem", found, f"mkdir -p {named}, or unset TMPDIR")
 
 
 def check_cache() -> Finding:

@@ -166,10 +166,10 @@ def check_one_of(name: str, value: Any, choices: Collection[str], *, shown: str 
         )
 
 
-def check_mapping(name: str, value: object) -> None:
-    """Raise ArgumentTypeError unless `value` is None or a mapping."""
+def check_mapping(name: str, value: object, *, example: str = "") -> None:
+    """Raise ArgumentTypeError unless `value` is None or a mapping; `example` describes one."""
     if value is not None and not isinstance(value, Mapping):
-        raise ArgumentTypeError(f"{name} must be a dict, found {value!r}")
+        raise ArgumentTypeError(f"{name} must be a dict{example}, found {value!r}")
 
 
 def is_integer(value: object) -> TypeGuard[int]:

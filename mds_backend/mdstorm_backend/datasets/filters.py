@@ -69,12 +69,24 @@ def check_where(name: str, where: Any) -> None:
     """
     if where is None or isinstance(where, pc.Expression):
         return
+    if _is_mask(where):
+        values = np.atleast_1d(where)
+        raise ArgumentTypeError(
+            f"{name} takes conditions, found {len(values)} values of {values.dtype}: pass a mask "
+            "as rows="
+        )
     if not isinstance(where, (list, tuple)):
         raise ArgumentTypeError(
             f"{name}={where!r}: {_FORM}. It can also be an expression such as "
             'pyarrow.compute.field("x") > 3'
         )
     _alternatives(name, where)
+
+
+def _is_mask(where: Any) -> bool:
+    """Whether a value is a mask, or numbers of rows, which `rows` takes."""
+    first = where[0] if isinstance(where, (list, tuple)) and where else where
+    return not isinstance(first, (list, tuple)) and np.asarray(first).dtype.kind in "biu"
 
 
 @dataclass(frozen=True)
@@ -200,10 +212,24 @@ class Term:
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"the condition {(self.column, self.operator, self.value)!r} cannot compare column "
-                f"{self.column!r} of type {values.type} ({error}): pass a value of the column's "
-                "type"
+                f"{self.column!r} of type {values.type}: {self._remedy(values.type, error)}"
             ) from error
         return np.asarray(pc.fill_null(found, False))
+
+    def _remedy(self, type_: pa.DataType, error: Exception) -> str:
+        """Return what to write instead of a condition that cannot be compared."""
+        in_list = {"=": "in", "!=": "not in"}.get(self.operator)
+        if in_list and isinstance(self.value, (list, tuple)):
+            return f"for a list, use {in_list!r}: {(self.column, in_list, self.value)!r}"
+        if isinstance(self.value, str) and (
+            pa.types.is_timestamp(type_) or pa.types.is_date(type_)
+        ):
+            kind = datetime.date if pa.types.is_date(type_) else datetime.datetime
+            try:
+                return f"pass {kind.fromisoformat(self.value)!r}"
+            except ValueError:
+                return f"pass a datetime.{kind.__name__}"
+        return f"pass a value of the column's type ({error})"
 
     def may_hold(self, lowest: Any, highest: Any) -> bool:
         """Whether the condition can hold for a value between two bounds, or for null."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, TypeGuard
 
 import pyarrow as pa
@@ -198,22 +199,35 @@ def check_columns(columns: Mapping[str, str]) -> None:
             f"columns must be a dict from column to encoding with at least one entry, found "
             f"{columns!r}"
         )
-    refused = {name: text for name, text in columns.items() if not _is_encoding(name, text)}
+    for name in columns:
+        if not isinstance(name, str):
+            raise UnsupportedTypeError(f"the name of a column must be a string, found {name!r}")
+    refused = {name: text for name, text in columns.items() if not _is_encoding(text)}
     if refused:
+        advice = {_other_encoding(text) for text in refused.values()}
         raise UnsupportedTypeError(
-            f"{refused} is unsupported: column names must be strings, and encodings must be "
-            f"among {', '.join(encoding_names())}",
-            columns={str(name): str(text) for name, text in refused.items()},
+            f"unknown encodings {refused}: {'; '.join(sorted(advice))}",
+            columns={name: str(text) for name, text in refused.items()},
         )
 
 
-def _is_encoding(name: object, text: object) -> bool:
-    if not (isinstance(name, str) and isinstance(text, str)):
-        return False
+def _is_encoding(text: object) -> bool:
     try:
-        return not parse_encoding(text).is_opaque
+        return isinstance(text, str) and not parse_encoding(text).is_opaque
     except NotImplementedError:
         return False
+
+
+def _other_encoding(text: object) -> str:
+    """Return which encoding somebody may have meant, also by a Python or NumPy type."""
+    known = [*encoding_names()]
+    name = text.__name__ if isinstance(text, type) else str(text)
+    if name in known:
+        return f"use {name!r}"
+    nearest = sorted(get_close_matches(name, known))
+    if not nearest:
+        return f"encodings are {', '.join(known)}"
+    return f"did you mean {' or '.join(filter(None, [', '.join(nearest[:-1]), nearest[-1]]))}?"
 
 
 def plan_batch(

@@ -31,7 +31,7 @@ FillNulls: TypeAlias = Annotated[
         """mapping of str to value, optional
         For each column, the value that replaces nulls.
         """,
-        base.check_mapping,
+        partial(base.check_mapping, example=" from column to value such as {'x': 0}"),
     ),
 ]
 NullMasks: TypeAlias = Annotated[

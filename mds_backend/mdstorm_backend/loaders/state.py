@@ -25,6 +25,8 @@ from mdstorm_backend.order.state_values import damaged, flag, lanes_of, number
 #: loading their states raises StateMismatchError.
 VERSION = 5
 
+#: A mapping with one of these keys is a state.
+_KEYS_OF_STATES = frozenset({"mdstorm", "sample_in_epoch"})
 #: What earlier versions wrote for every transform of decoded images.
 _ANY_TRANSFORM = "_DecodedFirst"
 #: Maximum number of canonical nodes in a state; a damaged state with more could exhaust memory,
@@ -212,12 +214,22 @@ def state_mapping(state: object) -> Mapping[str, Any]:
     StateMismatchError
         If it is not a state.
     """
+    if isinstance(state, (str, bytes)):
+        raise StateMismatchError(
+            "a state must be a dict that state_dict() returned, found text: parse it with "
+            "json.loads(…)"
+        )
     if not isinstance(state, Mapping):
         raise StateMismatchError(
             f"a state must be a dict that state_dict() returned, found {state!r}. To start again, "
             "do not load a state"
         )
-    if not state.keys() & {"mdstorm", "sample_in_epoch"}:
+    if not state.keys() & _KEYS_OF_STATES:
+        for key, value in state.items():
+            if isinstance(value, Mapping) and value.keys() & _KEYS_OF_STATES:
+                raise StateMismatchError(
+                    f"this dict contains a state, but is not a state: pass its value of {key!r}"
+                )
         raise StateMismatchError(
             f"this dict, with the keys {list(state)}, is not a state: a state is the whole dict "
             "returned by state_dict() of a loader or dataset. Save that dict with the model, and "

@@ -185,6 +185,7 @@ class Trace:
             If the state describes only one of several ranks.
         """
         options, first = self._segment.options, self._segment.position.epoch
+        samples = options.dataset.samples_of(self._checked(rows))
         last = self._segment.position.last_epoch(options.num_epochs)
         if epochs is None:
             if last is None:
@@ -195,7 +196,6 @@ class Trace:
             epochs = range(first, last + 1)
         if not isinstance(epochs, range) or epochs.step != 1:
             raise InvalidArgumentError(f"epochs must be a range such as range(3), found {epochs!r}")
-        samples = options.dataset.samples_of(self._checked(rows))
         ranks = range(options.order.world_size)
         parts = [part for rank in ranks for part in self._times(rank, samples, epochs.stop)]
         found = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
@@ -292,9 +292,11 @@ class Trace:
         is_number = found.dtype.kind in "iu" and found.ndim == 1
         wrong = [*found[(found < 0) | (found >= count)]] if is_number else [rows]
         if wrong:
+            is_value = found.dtype.kind in "USO"
+            by_value = "dataset.numbers(where) finds rows by their values"
             raise InvalidArgumentError(
                 f"row must be an integer from 0 to {count - 1}, found {wrong[0]!r}: "
-                f"{dataset.url} has {count} rows"
+                f"{by_value if is_value else f'{dataset.url} has {count} rows'}"
             )
         return np.unique(found.astype(np.int64))
 

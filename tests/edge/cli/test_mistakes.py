@@ -37,6 +37,7 @@ MISTAKES = [
     ("inspect M" + 2 * " --storage-option a=1" + " --storage-option s3cret", 2, "number 3 is not"),
     ("head /nope", 3, "there is no dataset at file:///nope"),
     ("head FOLDER", 3, "index.json"),
+    ("head M -n a", 2, "'a' is not an integer"),
     ("head M -n -1", 2, "-1 is not in the range"),
     ("head M --columns no", 2, "choose among ['id', 'x', 's']"),
     ("verify /nope", 3, "it has no index.json. Check the URL"),

@@ -59,6 +59,13 @@ def linked_cache(setup: Setup) -> None:
     (setup.root / f"mdstorm-cache-{os.getuid()}").symlink_to(setup.directory)
 
 
+def own_mdstorm(setup: Setup) -> None:
+    (setup.directory / "mdstorm").mkdir()
+    (setup.directory / "mdstorm" / "__init__.py").touch()
+    # As in `mdstorm doctor`, but not in `python -m mdstorm doctor`, the directory is not searched.
+    setup.set(PYTHONSAFEPATH=1)
+
+
 def other_spark(setup: Setup) -> None:
     for name in ("bin/spark-submit", "jars/spark-core_2.12-3.4.1.jar"):
         file = setup.root / "spark" / name
@@ -102,6 +109,14 @@ BROKEN = [
         Broken(
             worker("echo hello"), "workers", "does not run as a Python", "export PYSPARK_PYTHON="
         ),
+        Broken(
+            lambda setup: (setup.directory / "torch.py").touch(),
+            *("libraries", "work/torch.py hides the library torch", "rename it"),
+        ),
+        Broken(
+            lambda setup: setup.set(TMPDIR=setup.root / "none"),
+            *("tmpdir", "none does not exist, so temporary files go to", "mkdir -p"),
+        ),
         Broken(other_spark, "spark", "is Spark 3.4, and pyspark is", "unset SPARK_HOME"),
         Broken(lambda s: s.set(RANK=1), "launcher", "WORLD_SIZE is not set", "with torchrun"),
         Broken(
@@ -117,6 +132,9 @@ OTHERS = [
         Broken(
             lambda setup: setup.set(JAVA_HOME=setup.root),
             *("java", "has no bin/java", "set JAVA_HOME to its directory"),
+        ),
+        Broken(
+            own_mdstorm, "libraries", "mdstorm/__init__.py hides the library mdstorm", "rename it"
         ),
         Broken(
             lambda setup: setup.add("numpy", "1.21.0"),

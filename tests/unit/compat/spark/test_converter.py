@@ -84,7 +84,7 @@ class NotAFrame:
     "thing", [None, 7, NotAFrame(), SimpleNamespace(sparkSession=1)], ids=value_id
 )
 def test_converting_other_objects_raises_not_a_data_frame(thing: Any) -> None:
-    message = f"'{type(thing).__name__}' object has no attribute '_jdf'"
+    message = f"takes a Spark DataFrame, .* found .*{type(thing).__name__}: make"
     with pytest.raises(NotADataFrameError, match=message) as caught:
         make_spark_converter(thing)
     assert isinstance(caught.value, AttributeError)
