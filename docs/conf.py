@@ -104,6 +104,18 @@ _WORDS = {
     "how-to/images": (
         "image, images, jpeg, png, resize, pillow, vision, decode images, augmentation"
     ),
+    "how-to/files": (
+        "files=, image paths, paths of images, images in a volume, audio files, folder of images, "
+        "file column, read files"
+    ),
+    "how-to/mlflow": (
+        "mlflow, log_input, log_state, load_trace, lineage, data lineage, provenance, which data "
+        "trained the model, which images trained the model, audit a model"
+    ),
+    "how-to/find-rows": (
+        "mislabelled, mislabeled, wrong labels, label errors, which steps saw a row, which images "
+        "trained the model, find rows"
+    ),
     "how-to/imbalance": (
         "class weights, class imbalance, imbalanced, imbalance, unbalanced classes, sample "
         "weights, sample_weight, sample_weights, oversampling, undersampling, "
@@ -116,8 +128,7 @@ _WORDS = {
     ),
     "how-to/keep-a-copy": (
         "cache, cache dir, cache directory, parent cache directory, caching, cache_key, delete, "
-        "delete cache, clear cache, clean up, remove copies, disk space, disk full, reuse, spark "
-        "conf key"
+        "delete cache, clear cache, clean up, remove copies, disk space, reuse, spark conf key"
     ),
     "how-to/keras": (
         "keras, keras fit, features, labels, tensorflow, tensorflow dataset, tf.data, tf.data "
@@ -129,7 +140,10 @@ _WORDS = {
         "split by number, bootstrap, resample"
     ),
     "how-to/loss-spikes": "loss spike, loss spikes, skip batches, skip_batches, bad batch, diverge",
-    "how-to/trace-rows": "trace, trace rows, which rows, rows of a batch, batch of a row, bad rows",
+    "how-to/trace-rows": (
+        "trace, trace rows, which rows, rows of a batch, batch of a row, bad rows, mislabelled, "
+        "lineage"
+    ),
     "how-to/mesh": "device mesh, mesh, tensor parallel, fsdp2, pipeline parallel",
     "how-to/resume": (
         "resume, resume training, checkpoint, checkpoints, save checkpoint, state_dict, "
@@ -215,7 +229,7 @@ _WORDS = {
     "troubleshooting": (
         "error, exception, traceback, troubleshooting, hang, hangs, fails, duplicate rows, "
         "missing rows, corrupt, corrupt file, damaged, bad rows, skip bad rows, on_corrupt, "
-        "spark_home, spark-submit, javapackage"
+        "spark_home, spark-submit, javapackage, no space left on device, disk full, enospc"
     ),
     "types": (
         "types, data types, vector, vector column, vectors, timestamp, date, array column, "

@@ -23,6 +23,7 @@ FIRST_PAGE_BYTES = 200_000
 #: `docs/_static/relevance.js` and the keywords of pages in `docs/conf.py`.
 SEARCHES = {
     "ModuleNotFoundError petastorm": ("quickstart/petastorm", "migrate", "faq", "troubleshooting"),
+    "No space left on device": ("troubleshooting",),
     "WeightedRandomSampler": ("how-to/imbalance",),
     "SPARK_HOME": ("troubleshooting", "doctor"),
     "accelerate": ("trainers",),
@@ -56,6 +57,7 @@ SEARCHES = {
     "early stopping": ("trainers",),
     "embedding": ("how-to/categories",),
     "float32": ("how-to/batches",),
+    "image paths": ("how-to/files",),
     "gpu idle": ("performance", "how-to/gpus"),
     "horovod": ("how-to/horovod",),
     "hugging face trainer": ("trainers",),
@@ -72,8 +74,10 @@ SEARCHES = {
     "last batch smaller": ("how-to/batches",),
     "lightning": ("trainers",),
     "limitations": ("does-not",),
+    "lineage": ("how-to/mlflow", "how-to/trace-rows"),
     "migrate": ("migrate",),
     "minibatch size": ("how-to/batches",),
+    "mislabelled": ("how-to/find-rows", "how-to/trace-rows", "examples"),
     "mixed precision": ("how-to/gpus",),
     "multi gpu": ("how-to/gpus", "how-to/several-processes"),
     "multiple gpus": ("how-to/gpus", "how-to/several-processes"),
@@ -133,6 +137,7 @@ SEARCHES = {
     "unity catalog": ("unity_catalog", "delta"),
     "vector column": ("types", "how-to/batches"),
     "vocabulary": ("how-to/categories",),
+    "which images trained the model": ("how-to/mlflow", "how-to/find-rows", "faq"),
     "windows": ("faq", "install"),
 }
 #: The share of searches that must succeed.

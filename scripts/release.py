@@ -1,4 +1,4 @@
-"""Build the files of a release in ``dist/``: see "Release" in CONTRIBUTING.md.
+"""Build the files of a release in ``dist/``: see "Release" in PUBLISHING.md.
 
 These are the distributions, checked and installed into empty environments; the site, if it was
 built by `make docs`; the licences; a bill of materials in CycloneDX; and checksums of all of them.

@@ -81,6 +81,17 @@ def test_readme_has_fewer_than_120_lines() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
 
 
+def test_readme_begins_with_a_short_program_and_its_output() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:40]
+    first, last = lines.index("```python"), lines.index("```")
+    assert last - first <= 16
+    assert "```text" in lines[last:]
+
+
+def test_changelog_has_at_most_8_kilobytes() -> None:
+    assert (ROOT / "CHANGELOG.md").stat().st_size <= 8192
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
 def test_first_pages_quote_figures_from_benchmark_page(page: str) -> None:
     table = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")

@@ -102,13 +102,13 @@ def test_python_blocks_on_pages_run(
 
 @of_values
 def test_first_program_of_readme_prints_the_shown_output(
-    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (_, program), *_ = python_blocks(PAGES[0])
     shown = re.search(r"^```text\n(.*?)^```$", PAGES[0].read_text("utf-8"), re.M | re.S)
     assert shown is not None
     exec(with_own_directories(program, tmp_path), {"spark": spark})
-    assert capfd.readouterr().out == shown[1]
+    assert capsys.readouterr().out == shown[1]
 
 
 @of_values
