@@ -14,6 +14,8 @@ from mdstorm_backend.storage import NamedFiles
 
 #: Folder for copies in a cache directory, whose other files are shards.
 _FOLDER = ".mdstorm-files"
+#: With more, a thread might read most files of a batch while others wait.
+_LOCAL_FILES_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,12 @@ class FetchedFiles:
     options: CacheOptions = field(default_factory=CacheOptions)
     url: str = ""
     fingerprint: str = ""
+
+    @property
+    def at_once(self) -> int:
+        """How many files a thread should read in a row: one, if each is a request to a store."""
+        is_local = all(location.is_local_disk for location in self.files.locations)
+        return _LOCAL_FILES_AT_ONCE if is_local else 1
 
     def read(self, path: str) -> bytes:
         """Return the content of a file; for errors see `NamedFiles.read`."""

@@ -102,7 +102,7 @@ def with_files(
     named = NamedFiles(source.root, below or (), max_bytes=max_file_bytes)
     options = source.cache or CacheOptions()
     fetched = FetchedFiles(named, options, source.url, source.all_rows.fingerprint)
-    reader = FileReader(dict(files), fetched.read, source.url)
+    reader = FileReader(dict(files), fetched.read, source.url, at_once=fetched.at_once)
     return AddedColumns(source, added, "files", reader, named)
 
 

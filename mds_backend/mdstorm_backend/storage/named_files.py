@@ -3,16 +3,19 @@
 The values are data, which may come from strangers. A file is read only if it is below the dataset's
 own directory, or below a prefix that the caller allows. Credentials for the dataset, and the
 options of a prefix, are used only for files below it.
+
+Paths and URLs of objects are names as they are. A ``file:`` URL is percent-encoded, as Spark and
+Java write it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
@@ -28,6 +31,13 @@ _NEVER = re.compile(r"https?:|.*::", re.IGNORECASE | re.DOTALL)
 _MOST_DECODINGS = 8
 #: Directories whose files are interfaces to the kernel; /dev/shm is a disk in memory.
 _KERNEL = re.compile(r"/(proc|sys|dev(?!/shm/))(/|$)")
+#: Names that mean the same in any directory: not ``..``, encoded, a query, or part of a scheme.
+_PLAIN_NAME = re.compile(r"(?!\.{1,2}$)[^/%?&@:~\0]+")
+_ENCODED = re.compile("%[0-9A-Fa-f]{2}")
+#: Number of directories whose results are kept.
+_KEPT_DIRECTORIES = 4096
+#: Without O_NONBLOCK, opening a pipe would wait for a writer.
+_OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 #: Directories whose files may be read, or the storage options of each.
 FilesBelow: TypeAlias = Sequence[str] | Mapping[str, Mapping[str, Any]]
@@ -69,9 +79,17 @@ class NamedFiles:
             )
         self.root, self.max_bytes = root, max_bytes
         self._allowed: dict[str, Location] = {}
+        #: Where the files of a directory are, and its path without links, if it is a local one.
+        self._found: dict[str, tuple[Location, str]] = {}
+        self._real: dict[str, str] = {}
         given = below if isinstance(below, Mapping) else dict.fromkeys(below)
         for prefix, options in given.items():
-            location = Location.of(prefix, options)
+            location = Location.of(_plain(prefix), options)
+            if "*" in location.url:
+                raise errors.InvalidArgumentError(
+                    f"files_below contains {location.url}, but it takes no wildcards: write the "
+                    "directory, below which all files are allowed"
+                )
             if _NEVER.match(location.url):
                 raise errors.InvalidArgumentError(
                     f"files_below contains {location.url}: web addresses and chained URLs are not "
@@ -92,6 +110,8 @@ class NamedFiles:
     def find(self, path: str) -> tuple[Location, str]:
         """Return the allowed directory of a file, and the file's name relative to it.
 
+        Symbolic links are not resolved before the file is opened.
+
         Parameters
         ----------
         path : str
@@ -100,25 +120,33 @@ class NamedFiles:
         Raises
         ------
         InvalidArgumentError
-            If the file is not in an allowed directory, also after percent-decoding, and after
-            resolving ``..`` and symbolic links; or if it is a web address, a chained URL, a
-            directory or an interface to the kernel.
+            If the file is not in an allowed directory, also after percent-decoding and resolving
+            ``..``; or if it is a web address, a chained URL or a directory.
         """
+        name = path[path.rfind("/") + 1 :]
+        if not _PLAIN_NAME.fullmatch(name):
+            return self._find(path)
+        directory = path[: -len(name)]
+        if (found := self._found.get(directory)) is None:
+            location, name = self._find(path)
+            found = location, name[: name.rfind("/") + 1]
+            self._found = self._found if len(self._found) < _KEPT_DIRECTORIES else {}
+            self._found[directory] = found
+            return location, name
+        return found[0], found[1] + name
+
+    def _find(self, path: str) -> tuple[Location, str]:
         url = self._url(path)
         prefix = max((p for p in self._allowed if _is_below(url, p)), key=len, default=None)
         if prefix is None:
-            raise self._refused(url, "is not in an allowed directory")
+            raise self._refused(url, "is not in an allowed directory", _about_path(path))
         name = url[len(prefix.rstrip("/")) + 1 :]
         if not name or name.endswith("/"):
             raise self._refused(url, "is a directory")
         decoded = _decoded(name)
         if ".." in decoded.split("/") or "\0" in decoded:
             raise self._refused(url, "leaves its directory when it is decoded")
-        location = self._allowed[prefix]
-        if location.is_in_file_tree:
-            path = f"{location.path}/{name}"
-            self._check_links(url, path, os.path.realpath(path))
-        return location, name
+        return self._allowed[prefix], name
 
     def read(self, path: str) -> bytes:
         """Return the content of a file, using one request.
@@ -126,18 +154,18 @@ class NamedFiles:
         Raises
         ------
         InvalidArgumentError
-            If the file is not allowed, see `find`, or is larger than `max_bytes`.
+            If the file is not allowed, see `find`; if a link leads out of the allowed directories,
+            or to an interface to the kernel; or if it is larger than `max_bytes`.
         MissingFileError
             If it does not exist.
         CredentialsError, StorageError
             If the storage denies access or fails, or the file changes while it is read.
         """
         location, name = self.find(path)
-        url = location.file_url(name)
         if location.is_in_file_tree:
-            return self._translated(location, url, lambda: self._read_local(location, name))
-        content, size = self._translated(location, url, lambda: self._read_remote(location, name))
-        self._check_size(url, size)
+            return self._translated(path, location, name, self._read_local)
+        content, size = self._translated(path, location, name, self._read_remote)
+        self._check_size(location.file_url(name), size)
         return content
 
     def identity(self, path: str) -> str:
@@ -149,15 +177,17 @@ class NamedFiles:
             As for `read`.
         """
         location, name = self.find(path)
-        url = location.file_url(name)
-        return identity_of(self._translated(location, url, lambda: location.stat(name)))
+        if location.is_in_file_tree:
+            self._check_real(location, name, os.path.realpath(_path(location, name)))
+        return identity_of(self._translated(path, location, name, Location.stat))
 
     def _url(self, path: str) -> str:
         """Return the URL of a path, without ``.`` and ``..``."""
         if not path:
             raise errors.InvalidArgumentError("the path of the file is empty: use a null instead")
         if _NEVER.match(_decoded(path)):
-            raise self._refused(path, "is a web address or a chained URL")
+            raise self._unsupported(path)
+        path = _plain(path)
         if path.startswith("/") or urls.has_scheme(path):
             url = urls.normalize_url(path)
             url += "/" if path.endswith("/") else ""
@@ -169,41 +199,69 @@ class NamedFiles:
         else:
             url = self.root.file_url(path)
         if _NEVER.match(url):
-            raise self._refused(url, "is a web address or a chained URL")
+            raise self._unsupported(url)
         urls.check_no_secret_in_url(url)
         return _without_dots(url)
 
-    def _check_links(self, url: str, path: str, real: str) -> None:
+    def _check_real(self, location: Location, name: str, real: str) -> None:
+        """Raise InvalidArgumentError unless a file may be read whose path without links is `real`.
+
+        The allowed directories may be links themselves, which may change at any time.
+        """
+        url = location.file_url(name)
         if _KERNEL.match(real):
             raise self._refused(url, f"is an interface to the kernel, {real}")
-        if real == path:
+        if real == _path(location, name):
             return
         local = (allowed.path for allowed in self.locations if allowed.is_in_file_tree)
         if not any(_is_below(real, os.path.realpath(directory)) for directory in local):
             raise self._refused(url, f"is a link to {real}, which is not in an allowed directory")
 
     def _read_local(self, location: Location, name: str) -> bytes:
-        url = location.file_url(name)
-        # Without O_NONBLOCK, opening a pipe would wait for a writer.
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-        path = f"{location.path}/{name}"
-        with open(os.open(path, flags), "rb") as file:
-            before = os.fstat(file.fileno())
+        path = _path(location, name)
+        directory, _, file = path.rpartition("/")
+        fd = self._open(location, name, path)
+        try:
+            before = os.fstat(fd)
             if not stat.S_ISREG(before.st_mode):
-                raise self._refused(url, "is a directory, a device or a pipe")
-            with suppress(FileNotFoundError):  # not Linux
-                # A link may have been changed since `find` checked it.
-                self._check_links(url, path, os.readlink(f"/proc/self/fd/{file.fileno()}"))
-            self._check_size(url, before.st_size)
-            content = file.read(before.st_size + 1)
-            after = os.fstat(file.fileno())
+                raise self._refused(location.file_url(name), "is a directory, a device or a pipe")
+            # Links may have been changed since they were resolved.
+            real = _path_of(fd, path)
+            if real != f"{self._real.get(directory)}/{file}":
+                self._check_real(location, name, real)
+            self._check_size(location.file_url(name), before.st_size)
+            content = _read_all(fd, before.st_size)
+            after = os.fstat(fd)
+        finally:
+            os.close(fd)
         if (len(content), after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+            url = location.file_url(name)
             raise errors.StorageError(
                 f"{url} was changed while it was read. Finish writing the files before they are "
                 "read",
                 url=url,
             )
         return content
+
+    def _open(self, location: Location, name: str, path: str) -> int:
+        """Open a file, unless a link on its path leads to where nothing may be opened.
+
+        Opening some devices has effects. Directories are resolved only once, because that takes
+        longer than reading a file: the path of the opened file is checked again.
+        """
+        directory = path.rpartition("/")[0]
+        if directory not in self._real:
+            real = os.path.realpath(f"{directory}/").rstrip("/")
+            self._check_real(location, name, f"{real}{path[len(directory) :]}")
+            self._real = self._real if len(self._real) < _KEPT_DIRECTORIES else {}
+            self._real[directory] = real
+        try:
+            return os.open(path, _OPENING | os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+        self._check_real(location, name, os.path.realpath(path))
+        return os.open(path, _OPENING)
 
     def _read_remote(self, location: Location, name: str) -> tuple[bytes, int]:
         try:
@@ -221,44 +279,59 @@ class NamedFiles:
                 "max_file_bytes (--max-file-size)"
             )
 
-    def _translated(self, location: Location, url: str, request: Callable[[], T]) -> T:
+    def _translated(
+        self, path: str, location: Location, name: str, request: Callable[[Location, str], T]
+    ) -> T:
         """Return the result of a request; raise this package's errors for any failure."""
         try:
-            return request()
+            return request(location, name)
         except errors.CredentialsError as error:
             if error.is_expired:
                 raise
             raise errors.CredentialsError(
                 f"{error}. Stores answer in the same way if a file does not exist and the "
                 "credentials do not allow listing its directory",
-                url=url,
+                url=location.file_url(name),
             ) from error
         except errors.MDStormError:
             raise
-        except (FileNotFoundError, NotADirectoryError) as error:
-            if location.is_in_file_tree and not os.path.isdir(location.path):
-                raise errors.StorageError(
-                    f"{url} cannot be read: the directory {location.path} does not exist. Mount "
-                    "or restore it",
-                    url=url,
-                ) from error
-            raise errors.MissingFileError(
-                f"{url} does not exist. Restore the file, or correct its path", url=url
-            ) from error
-        except IsADirectoryError as error:
-            raise self._refused(url, "is a directory") from error
-        except PermissionError as error:
-            raise errors.CredentialsError(
-                f"{url} cannot be read ({error.strerror}): let this user read it", url=url
-            ) from error
         except OSError as error:
-            raise errors.StorageError(f"{url} cannot be read ({error})", url=url) from error
+            raise self._failure(path, location, name, error) from error
 
-    def _refused(self, path: str, reason: str) -> errors.InvalidArgumentError:
+    def _failure(
+        self, path: str, location: Location, name: str, error: OSError
+    ) -> errors.MDStormError:
+        """Return the error for a failure of the operating system or a store."""
+        url = location.file_url(name)
+        match error:
+            case FileNotFoundError() | NotADirectoryError():
+                if location.is_in_file_tree and not os.path.isdir(location.path):
+                    return errors.StorageError(
+                        f"{url} cannot be read: the directory {location.path} does not exist. "
+                        "Mount or restore it",
+                        url=url,
+                    )
+                fix = "Restore the file, or correct its path" + _about_path(path)
+                return errors.MissingFileError(f"{url} does not exist. {fix}", url=url)
+            case IsADirectoryError():
+                return self._refused(url, "is a directory")
+            case PermissionError():
+                return errors.CredentialsError(
+                    f"{url} cannot be read ({error.strerror}): let this user read it", url=url
+                )
+        return errors.StorageError(f"{url} cannot be read ({error})", url=url)
+
+    def _refused(self, path: str, reason: str, hint: str = "") -> errors.InvalidArgumentError:
         allowed = ", ".join(self._allowed) or "none"
         return errors.InvalidArgumentError(
             f"{urls.redact(path)} {reason}, so it is not read. Allowed directories: {allowed}. "
-            "Correct the path, or pass a directory that you trust in files_below"
+            f"Correct the path, or pass a directory that you trust in files_below{hint}"
+        )
+
+    def _unsupported(self, path: str) -> errors.InvalidArgumentError:
+        return errors.InvalidArgumentError(
+            f"{urls.redact(path)} is a web address or a chained URL, so it is not read. Download "
+            "the files to a directory, a volume or an object store, and write where they are"
         )
 
 
@@ -270,6 +343,48 @@ def identity_of(info: Mapping[str, Any]) -> str:
     tag = info.get("ETag") or info.get("etag")
     version = tag or modification_of(info) or info.get("created")  # in memory
     return f"{info['size']} {version}" if version else ""
+
+
+def _plain(path: str) -> str:
+    """Return a path or URL whose name is not encoded; only a ``file:`` URL is."""
+    return unquote(path) if isinstance(path, str) and path[:5].lower() == "file:" else path
+
+
+def _about_path(path: str) -> str:
+    """Return what to know about a path that does not exist, as it was given."""
+    is_url = path[:5].lower() == "file:"
+    if _ENCODED.search(path) and is_url:
+        return ". A file: URL is percent-decoded: if its codes are part of the name, write a path"
+    if _ENCODED.search(path):
+        return (
+            ". Only file: URLs are percent-decoded: decode what comes from Spark's "
+            "_metadata.file_path or input_file_name()"
+        )
+    if path.startswith("/") or urls.has_scheme(path):
+        return ""
+    return ". Relative paths begin in the dataset's directory: write absolute ones for others"
+
+
+def _path(location: Location, name: str) -> str:
+    """Return the path of a file in this machine's file tree."""
+    return location.file_url(name).removeprefix("file://")
+
+
+def _path_of(fd: int, path: str) -> str:
+    """Return the path without links of an open file, which was opened as `path`."""
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except FileNotFoundError:  # not Linux
+        return os.path.realpath(path)
+
+
+def _read_all(fd: int, size: int) -> bytes:
+    """Read a file of `size` bytes, and one more if it has grown."""
+    content = os.read(fd, size + 1)
+    if len(content) == size:
+        return content
+    with open(fd, "rb", closefd=False) as file:  # more than one call returns
+        return content + file.read(max(size + 1 - len(content), 0))
 
 
 def _is_below(url: str, directory: str) -> bool:

@@ -94,7 +94,8 @@ class FileColumns:
                     }
                     yield Block([part.num_rows], batch=paths)
 
-        reader = FileReader(self.columns, FetchedFiles(self.files).read, url)
+        fetched = FetchedFiles(self.files)
+        reader = FileReader(self.columns, fetched.read, url, at_once=fetched.at_once)
         with WorkAhead(_REQUESTS, name="mdstorm-files") as requests:
             for block in reader.ahead(blocks(), requests, _REQUESTS):
                 part = parts.popleft()
