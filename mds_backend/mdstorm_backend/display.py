@@ -18,7 +18,7 @@ from multiprocessing import parent_process
 from reprlib import repr as shortened
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.threads import OnProgress
+from mdstorm_backend.base.pools import OnProgress
 from mdstorm_backend.storage.urls import redact
 
 __all__ = [

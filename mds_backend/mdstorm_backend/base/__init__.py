@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mdstorm_backend.base.arguments import Argument, declared
+from mdstorm_backend.base.cached import cached_property
 from mdstorm_backend.base.checks import (
     check_flag,
     check_function,
@@ -21,15 +22,12 @@ from mdstorm_backend.base.checks import (
     unknown_keyword,
     warn_user,
 )
+from mdstorm_backend.base.iteration import Iteration
 from mdstorm_backend.base.optional import require, when_loaded, wrap
+from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.base.plain_files import open_plain
-from mdstorm_backend.base.threads import (
-    Iteration,
-    OwnContext,
-    PassThreads,
-    cached_property,
-    map_files,
-)
+from mdstorm_backend.base.pools import map_files
+from mdstorm_backend.base.work_ahead import PassThreads
 
 __all__ = [
     "Argument",

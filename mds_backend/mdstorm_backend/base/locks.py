@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.base.plain_files import open_plain
-from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.errors import StorageError
 
 #: Error numbers of file systems without locks, such as mounts of remote storage.

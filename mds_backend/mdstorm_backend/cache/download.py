@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from mdstorm_backend import errors
 from mdstorm_backend.base.locks import Patience
+from mdstorm_backend.base.pools import in_own_thread
 from mdstorm_backend.base.recorder import Cause, count, work
-from mdstorm_backend.base.threads import in_own_thread
 from mdstorm_backend.cache.directory import CacheOptions, FileIdentity
 from mdstorm_backend.format.compression import decompress, digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo

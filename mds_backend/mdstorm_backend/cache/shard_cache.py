@@ -12,7 +12,7 @@ from typing import Any
 
 from mdstorm_backend.base.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.base.recorder import Cause, work
-from mdstorm_backend.base.threads import hand_off
+from mdstorm_backend.base.work_ahead import hand_off
 from mdstorm_backend.cache import download, space
 from mdstorm_backend.cache.directory import CacheDirectory, CacheOptions, FileIdentity, Record
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, StorageError

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base import arrow_compute as pc
-from mdstorm_backend.base.threads import each
+from mdstorm_backend.base.pools import each
 from mdstorm_backend.convert import parquet_to_mds
 from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.display import Progress, counted, progress

@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from mdstorm_backend import errors
-from mdstorm_backend.base import parse_json, threads
+from mdstorm_backend.base import parse_json, pools
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Schema
 from mdstorm_backend.storage import Location
@@ -73,7 +73,7 @@ class Conversion:
     def run(
         self,
         workers: int | None,
-        progress: threads.OnProgress | None,
+        progress: pools.OnProgress | None,
         *,
         resume: bool,
         overwrite: bool,
@@ -146,7 +146,7 @@ class Conversion:
             files = [report.info.stored for report in reports]
             return reports if all(sizes.get(f.basename) == f.bytes for f in files) else None
 
-        found = threads.map_files(read, [match.string for match in matches])
+        found = pools.map_files(read, [match.string for match in matches])
         done = {match: one for match, one in zip(matches, found, strict=True) if one is not None}
         if removes:
             prefixes = {_prefix_of(match.string) for match in done}
@@ -158,7 +158,7 @@ class Conversion:
     def _convert(
         self,
         workers: int | None,
-        progress: threads.OnProgress | None,
+        progress: pools.OnProgress | None,
         done: Mapping[int, list[full_shard.ShardReport]],
         attempt: str,
         *,
@@ -172,7 +172,7 @@ class Conversion:
         rows.add(sum(len(self.parts[number]) for number in done))
         left = [number for number in range(len(self.parts)) if number not in done]
         # With fewer parts than threads, each part decodes several columns at a time.
-        read = partial(self.read, use_threads=len(left) < threads.num_threads(workers))
+        read = partial(self.read, use_threads=len(left) < pools.num_threads(workers))
 
         def convert(number: int) -> list[full_shard.ShardReport]:
             part = self.parts[number]
@@ -189,7 +189,7 @@ class Conversion:
                 self._write_part_of_index(f"{prefix}.done", reports)
             return reports
 
-        converted = zip(left, threads.each(convert, left, workers, stop=rows.stop), strict=True)
+        converted = zip(left, pools.each(convert, left, workers, stop=rows.stop), strict=True)
         reports = {**done, **dict(converted)}
         return [report for number in range(len(self.parts)) for report in reports[number]]
 
@@ -222,7 +222,7 @@ class _Rows:
         Called with the count and the total after every change.
     """
 
-    def __init__(self, total: int, progress: threads.OnProgress | None) -> None:
+    def __init__(self, total: int, progress: pools.OnProgress | None) -> None:
         self._total = total
         self._done = 0
         self._progress = progress

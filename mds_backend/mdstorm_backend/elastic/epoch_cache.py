@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from mdstorm_backend.base.threads import in_own_thread
+from mdstorm_backend.base.pools import in_own_thread
 
 _Made = TypeVar("_Made")
 

@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdstorm_backend.base.checks import warn_user
-from mdstorm_backend.base.threads import in_own_thread
+from mdstorm_backend.base.pools import in_own_thread
 from mdstorm_backend.datasets.chosen_rows import numbers_hash
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.consumer import Usage

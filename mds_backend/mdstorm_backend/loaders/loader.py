@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.base.threads import PassThreads
+from mdstorm_backend.base.work_ahead import PassThreads
 from mdstorm_backend.loaders.consumer import CONSUMER, Consumer
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.passes import Pass

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.threads import each
+from mdstorm_backend.base.pools import each
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.format import Schema, compression, layout, shard_info, stored_schema
 from mdstorm_backend.format.index import INDEX_NAME, Index, parse_shard

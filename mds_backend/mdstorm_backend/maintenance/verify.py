@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.threads import each, map_files
+from mdstorm_backend.base.pools import each, map_files
 from mdstorm_backend.cache import download
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.display import Progress, progress

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from mdstorm_backend.base.recorder import Cause, work
-from mdstorm_backend.base.threads import WorkAhead
+from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, MDStormError
 from mdstorm_backend.format import Batch, num_rows
 from mdstorm_backend.format.values.batch import INT32_MAX, as_arrow, too_large

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from mdstorm_backend.base import cached_property, is_integer
 from mdstorm_backend.base.recorder import Cause, Recorder, work
-from mdstorm_backend.base.threads import WorkAhead, next_priority
+from mdstorm_backend.base.work_ahead import WorkAhead, next_priority
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.order import Chunk, Samples

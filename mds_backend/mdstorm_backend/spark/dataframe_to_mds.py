@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from mdstorm_backend import errors
-from mdstorm_backend.base import check_integer, check_mapping, require, threads, warn_user
+from mdstorm_backend.base import check_integer, check_mapping, pools, require, warn_user
 from mdstorm_backend.format import INDEX_NAME, Column, Schema, plan_types, shard_info, type_plan
 from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
 from mdstorm_backend.spark import materialization, sessions
@@ -290,7 +290,7 @@ def _write_indexes(
     def write(part: merge.Part) -> None:
         commit.write_index(location.child(part.directory), part.index, retry=retry)
 
-    threads.map_files(write, parts)
+    pools.map_files(write, parts)
     if merged:
         commit.write_index(location, merge.merge_parts(parts, location.url), retry=retry)
 

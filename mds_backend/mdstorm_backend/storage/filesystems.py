@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.threads import settle
+from mdstorm_backend.base.pools import settle
 from mdstorm_backend.storage import urls
 from mdstorm_backend.storage.stores.store import Store, scheme_of, store_of, store_with, stores
 

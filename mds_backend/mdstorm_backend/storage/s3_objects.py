@@ -22,7 +22,8 @@ from functools import partial
 from random import random
 from typing import Any, TypeVar
 
-from mdstorm_backend.base.threads import OwnContext, current_priority
+from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base.work_ahead import current_priority
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage.local_files import Arrival
 from mdstorm_backend.storage.stores.s3 import CONNECTIONS

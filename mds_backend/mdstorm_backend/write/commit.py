@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.threads import map_files
+from mdstorm_backend.base.pools import map_files
 from mdstorm_backend.format import EXTENSIONS, stored_schema
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema

@@ -11,7 +11,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from mdstorm_backend.base.threads import WorkAhead
+from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.cache import FetchedFiles
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format import Schema

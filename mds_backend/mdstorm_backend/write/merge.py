@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mdstorm_backend import errors
-from mdstorm_backend.base import threads, warn_user
+from mdstorm_backend.base import pools, warn_user
 from mdstorm_backend.format import Column, stored_schema
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
 from mdstorm_backend.storage import Location
@@ -133,7 +133,7 @@ def _find(
 
 def _merge(found: Collection[tuple[Location, str]], url: str, targets: directories.Targets) -> None:
     """Write the merged index; `found` holds each dataset's directory and its path under `url`."""
-    indexes = threads.map_files(_read, [location for location, _ in found])
+    indexes = pools.map_files(_read, [location for location, _ in found])
     parts = [Part(path, index) for (_, path), index in zip(found, indexes, strict=True)]
     merged = merge_parts(parts, url)
     for location in targets.to_write:

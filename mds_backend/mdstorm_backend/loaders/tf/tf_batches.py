@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from mdstorm_backend import loaders
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.base.threads import OwnContext
+from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.tf import tf_columns, tf_pipeline
 from mdstorm_backend.loaders.tf.tf_columns import ColumnSpec

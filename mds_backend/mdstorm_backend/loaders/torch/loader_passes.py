@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from mdstorm_backend.base.threads import PassThreads
+from mdstorm_backend.base.work_ahead import PassThreads
 from mdstorm_backend.loaders import (
     Consumer,
     Loader,

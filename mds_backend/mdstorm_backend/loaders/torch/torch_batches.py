@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate, get_w
 
 from mdstorm_backend.base import name_function
 from mdstorm_backend.base.checks import keywords_of
+from mdstorm_backend.base.forks import set_up_arrow
 from mdstorm_backend.base.recorder import Cause, Made, Recorder, Spans
-from mdstorm_backend.base.threads import set_up_arrow
 from mdstorm_backend.base.worker_processes import end_with_parent
 from mdstorm_backend.errors import ArgumentTypeError, TransformError
 from mdstorm_backend.loaders import NumberedBatches, Segment

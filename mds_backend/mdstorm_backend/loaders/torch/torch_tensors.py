@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.base.threads import WorkAhead
+from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.format import Column, Values, depth_of, shapes_of
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.format.values.python_objects import date_objects, python_objects

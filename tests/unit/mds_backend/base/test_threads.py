@@ -13,8 +13,8 @@ import pytest
 from tests.kit.interrupting import CtrlC
 from tests.kit.programs import run_program
 
-from mdstorm_backend.base import cached_property, threads
-from mdstorm_backend.base.threads import PassThreads, WorkAhead, current_priority
+from mdstorm_backend.base import cached_property, work_ahead
+from mdstorm_backend.base.work_ahead import PassThreads, WorkAhead, current_priority
 
 SECONDS = 30
 
@@ -89,7 +89,7 @@ class AtOnce(ThreadPoolExecutor):
 def test_ready_results_are_yielded_while_others_are_being_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", AtOnce)
+    monkeypatch.setattr(work_ahead, "ThreadPoolExecutor", AtOnce)
     shares: list[int] = []
     with WorkAhead(2) as ahead:
         results = ahead.map(lambda _: shares.append(ahead.share_of(5)), range(20), 10)
@@ -116,7 +116,7 @@ def test_concurrent_calls_get_equal_shares_of_the_threads() -> None:
 _FORK_DURING_AN_IMPORT = """
 import os, signal, sys, threading
 import pyarrow as pa
-from mdstorm_backend.base.threads import WorkAhead
+from mdstorm_backend.base.work_ahead import WorkAhead
 
 begun, forking = threading.Event(), threading.Event()
 
@@ -348,34 +348,3 @@ def test_forked_child_does_not_wait_for_its_parents_threads() -> None:
                 os._exit(1)
         slow.may_end.set()
     assert os.waitpid(child, 0)[1] == 0
-
-
-def test_each_yields_results_in_item_order_and_counts_calls() -> None:
-    second_ended, seen = threading.Event(), []
-
-    def call(item: int) -> int:
-        assert item or second_ended.wait(SECONDS)
-        second_ended.set()
-        return -item
-
-    progress = lambda *at: seen.append(at)  # noqa: E731
-    assert list(threads.each(call, range(4), 2, progress)) == [0, -1, -2, -3]
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert list(threads.each(call, [], 2)) == []
-
-
-def test_first_error_in_each_stops_other_calls_and_is_raised_when_they_have_ended() -> None:
-    began, stopped = threading.Event(), threading.Event()
-    ended: list[int] = []
-
-    def call(item: int) -> None:
-        if item == 1:
-            assert began.wait(SECONDS)
-            raise ZeroDivisionError
-        began.set()
-        assert stopped.wait(SECONDS)
-        ended.append(item)
-
-    with pytest.raises(ZeroDivisionError):
-        list(threads.each(call, range(9), 2, stop=lambda _: stopped.set()))
-    assert ended == [0]

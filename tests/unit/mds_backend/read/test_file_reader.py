@@ -6,7 +6,7 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from mdstorm_backend.base.threads import WorkAhead
+from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, MissingFileError
 from mdstorm_backend.read import Block, FileReader
 

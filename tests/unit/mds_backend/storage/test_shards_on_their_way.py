@@ -19,7 +19,7 @@ from tests.kit.servers.s3 import BUCKET, S3Server
 from tests.unit.mds_backend.cache.shards import files_in, parts_in
 
 from mdstorm_backend import Dataset, ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.base.threads import WorkAhead
+from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.cache import CacheOptions, shard_cache, shard_files
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.format.index import Index

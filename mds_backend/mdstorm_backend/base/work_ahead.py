@@ -1,4 +1,4 @@
-"""Thread pools, prefetching, the threads of closed generators, and fork safety.
+"""Threads that work ahead of a generator's consumer, and how they end.
 
 A suspended generator is closed when its last reference goes away. The garbage collector may close
 it in any thread and at any point: in one of the generator's own threads, or while holding a lock
@@ -9,24 +9,19 @@ their current work, and the generator's owner waits for them later, with `PassTh
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from contextlib import contextmanager
 from itertools import count, islice
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
+from mdstorm_backend.base.forks import make_forks_safe
+from mdstorm_backend.base.iteration import Iteration
+from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.base.recorder import Recorder, of_this_task, working_for
-from mdstorm_backend.errors import ConcurrentIterationError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -77,170 +72,8 @@ def _called(
     return function(*args)
 
 
-#: Called with the number of finished items, and the total.
-OnProgress: TypeAlias = Callable[[int, int], None]
-
-#: Upper limit of the default number of threads, which bounds the number of shards in memory and of
-#: concurrent requests to storage.
-_MAX_THREADS = 8
-#: Maximum number of concurrent requests that only check files or write small ones.
-_MOST_REQUESTS = 16
-
-
-def num_threads(threads: int | None) -> int:
-    """Return the requested number of threads; by default one per CPU core, at most 8."""
-    return threads or min(_MAX_THREADS, os.cpu_count() or 1)
-
-
-def map_files(call: Callable[[_In], _Out], items: Collection[_In]) -> list[_Out]:
-    """Call `call` for each of several small files, in threads; return the results in order.
-
-    The first error is raised once all calls have ended.
-    """
-    with ThreadPoolExecutor(min(_MOST_REQUESTS, len(items)) or 1) as pool:
-        return list(pool.map(call, items))
-
-
-def each(
-    call: Callable[[_In], _Out],
-    items: Sequence[_In],
-    threads: int | None,
-    on_progress: OnProgress | None = None,
-    *,
-    stop: Callable[[BaseException], object] = lambda error: None,
-) -> Iterator[_Out]:
-    """Call `call` for each item in threads, and yield the results in item order.
-
-    The first error of any call is raised once the calls in progress have ended, unless the wait for
-    them is interrupted. No further calls begin.
-
-    Parameters
-    ----------
-    call : callable
-        Called with an item.
-    items : sequence
-        The items.
-    threads : int or None
-        Maximum number of calls at a time; see `num_threads`.
-    on_progress : callable, optional
-        Called with the number of calls that have ended, and the total.
-    stop : callable, optional
-        Called with the first error before the wait; it can make the other calls end sooner.
-    """
-    waiting = deque(enumerate(items))
-    # Unlike `concurrent.futures.wait`, a queue holds no lock when the wait is interrupted.
-    ended: SimpleQueue[tuple[int, Future[_Out]]] = SimpleQueue()
-
-    def work() -> None:
-        with suppress(IndexError):
-            while True:
-                number, item = waiting.popleft()
-                result: Future[_Out] = Future()
-                settle(result, partial(call, item))
-                if result.exception() is not None:
-                    waiting.clear()
-                ended.put((number, result))
-
-    # When Python exits, it waits for the threads of an executor, but not for these.
-    working: list[Future[None]] = []
-    results: dict[int, _Out] = {}
-    try:
-        for number in range(min(num_threads(threads), len(items))):
-            working.append(in_own_thread(work, f"mdstorm-each-{number}"))
-        following = 0
-        for done in range(1, len(items) + 1):
-            number, result = ended.get()
-            results[number] = result.result()
-            while following in results:
-                yield results.pop(following)
-                following += 1
-            if on_progress is not None:
-                on_progress(done, len(items))
-    except BaseException as error:
-        waiting.clear()
-        stop(error)
-        for thread in working:
-            thread.result()
-        raise
-
-
-def settle(result: Future[Any], make: Callable[[], Any]) -> None:
-    """Call `make`, and store its result or its error in `result`."""
-    try:
-        result.set_result(make())
-    except BaseException as error:
-        result.set_exception(error)
-
-
-def in_own_thread(make: Callable[[], _Out], name: str) -> Future[_Out]:
-    """Call `make` in a daemon thread of its own, which may be left behind; return its future."""
-    result: Future[_Out] = Future()
-    threading.Thread(target=settle, args=(result, make), name=name, daemon=True).start()
-    return result
-
-
-class OwnContext:
-    """A context manager that returns itself, and calls `_mdstorm_leave` at the end of the block.
-
-    Users derive from its subclasses and are unlikely to define a method with that name.
-    """
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._mdstorm_leave(kind)
-
-    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
-        """Clean up; `kind` is the class of the error that ended the block, if one did."""
-        raise NotImplementedError(f"{type(self).__name__} has to define _mdstorm_leave")
-
-
 _Item = TypeVar("_Item")
 _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
-
-
-class Iteration(Iterator[_Item]):
-    """The user's iterator over batches, which detects concurrent use by two threads."""
-
-    def __init__(self, generator: Generator[_Item, None, None]) -> None:
-        self._generator = generator
-
-    def __next__(self) -> _Item:
-        try:
-            # Python handles Ctrl-C after a call, such as next(): the batch would be lost, since the
-            # position is already past it. A `for` statement makes no such call.
-            for item in self._generator:
-                return item
-        except ValueError as error:
-            _raise_if_in_use(error)
-            raise
-        raise StopIteration
-
-    def close(self) -> None:
-        """End the iteration.
-
-        Raises
-        ------
-        ConcurrentIterationError
-            If another thread is waiting for a batch.
-        """
-        try:
-            self._generator.close()
-        except ValueError as error:
-            _raise_if_in_use(error)
-            raise
-
-
-def _raise_if_in_use(error: ValueError) -> None:
-    # The other thread may no longer be inside the generator, so only the error's text identifies
-    # the cause.
-    if str(error) == "generator already executing":
-        raise ConcurrentIterationError(
-            "another thread is using this iterator. Let one thread iterate and pass its batches "
-            "on through a queue.Queue, hold a threading.Lock around next() and close(), or call "
-            "iter(loader) in each thread, which then reads all rows"
-        ) from error
 
 
 class PassThreads:
@@ -325,7 +158,7 @@ class WorkAhead(OwnContext):
         #: Threads to which calls hand off work: others, because the calls wait for that work.
         self._others: ThreadPoolExecutor | None = None
         if threads:
-            _make_forks_safe()
+            make_forks_safe()
             self._pool, self._others = (ThreadPoolExecutor(threads, name) for _ in range(2))
 
     def begin(
@@ -428,53 +261,3 @@ def _failed(error: Exception) -> Future[Any]:
     failed: Future[Any] = Future()
     failed.set_exception(error)
     return failed
-
-
-@lru_cache(maxsize=1)
-def _make_forks_safe() -> None:
-    """Make forks wait until Arrow is initialised.
-
-    When Arrow first converts Python objects, in whichever thread, it imports pandas while holding a
-    lock. A process forked in the meantime would wait forever for a thread that it does not have.
-    """
-    os.register_at_fork(before=set_up_arrow)
-
-
-def set_up_arrow() -> None:
-    """Initialise Arrow, which imports pandas if installed, or wait for a thread doing so."""
-    import pyarrow as pa
-    import pyarrow.compute
-
-    pa.array([0])
-
-
-if TYPE_CHECKING:
-    from functools import cached_property as cached_property  # noqa: TID251
-else:
-
-    class cached_property:  # noqa: N801  # the name of the class it replaces
-        """`functools.cached_property`, safe to share between threads and to fork.
-
-        Before Python 3.12, the standard version has a lock shared by all instances, and a process
-        forked while a thread holds the lock waits for it forever. Without a lock, several threads
-        may compute a value at the same time; all of them get the first result.
-        """
-
-        def __init__(self, function: Callable[[Any], Any]) -> None:
-            self._function = function
-            self.__doc__ = function.__doc__
-
-        def __set_name__(self, owner: type, name: str) -> None:
-            self._name = name
-
-        def __get__(self, instance: object, owner: type | None = None) -> Any:
-            if instance is None:
-                return self
-            value = self._function(instance)
-            # Python 3.11 creates an instance's dictionary on first use, and may collect garbage
-            # just before. If a finalizer then lets another thread use the instance, two
-            # dictionaries are created that share the same values, and the one that survives points
-            # to freed memory. Allocating a dictionary here first triggers any due collection, and
-            # leaves memory to be reused for the instance's dictionary.
-            {}  # noqa: B018
-            return instance.__dict__.setdefault(self._name, value)
