@@ -4,6 +4,7 @@
 
     MDStormError (Exception)
     ├── DatasetNotFoundError      also FileNotFoundError, RuntimeError
+    ├── DatasetChangedError       also RuntimeError
     ├── CorruptDatasetError       also ValueError
     │   ├── CorruptIndexError     also json.JSONDecodeError
     │   └── MissingFileError      also FileNotFoundError
@@ -55,6 +56,7 @@ __all__ = [
     "CorruptDatasetError",
     "CorruptIndexError",
     "CredentialsError",
+    "DatasetChangedError",
     "DatasetExistsError",
     "DatasetNotFoundError",
     "EncodingError",
@@ -118,6 +120,18 @@ class DatasetNotFoundError(_UrlError, FileNotFoundError, RuntimeError):
     ----------
     url : str
         The URL where a dataset was expected.
+    """
+
+
+class DatasetChangedError(_UrlError, RuntimeError):
+    """A file of a dataset was written to or replaced after the dataset was opened.
+
+    It is never treated as damage: ``on_corrupt="skip"`` does not skip it.
+
+    Attributes
+    ----------
+    url : str
+        The file that changed.
     """
 
 

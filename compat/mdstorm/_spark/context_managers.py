@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from mdstorm._datasets import opened
 from mdstorm._petastorm_names import public
@@ -15,9 +15,12 @@ from mdstorm._readers import (
     ReaderKeywords,
     check_keywords,
 )
-from mdstorm._spark.converter_files import ReadFiles, make_tf_dataset
+from mdstorm._spark.converter_files import CountedFiles, ReadFiles, make_tf_dataset
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext, require
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _Loader = TypeVar("_Loader")
 
@@ -108,6 +111,11 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
         )
         self.reader: Reader | None = None
         self.loader: Any = None
+
+    def _mdstorm_counted_as(self, counted: CountedFiles | None) -> Self:
+        """Compare the files with what a converter counted."""
+        self._files = replace(self._files, counted=counted)
+        return self
 
     def __enter__(self) -> _Loader:  # type: ignore[override]
         function, arguments = self.data_loader_fn, self._files.arguments

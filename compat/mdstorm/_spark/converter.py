@@ -12,7 +12,13 @@ from mdstorm._petastorm_names import public
 from mdstorm._readers import DEFAULT_WORKERS, DEFAULTS, ReaderArguments, ReaderKeywords, accepts
 from mdstorm._rows import ResumableTFDataset, Row
 from mdstorm._spark.context_managers import TorchDatasetContextManager
-from mdstorm._spark.converter_files import ColumnNames, ModelInputs, ReadFiles, make_tf_dataset
+from mdstorm._spark.converter_files import (
+    ColumnNames,
+    CountedFiles,
+    ModelInputs,
+    ReadFiles,
+    make_tf_dataset,
+)
 from mdstorm._spark.copies import PETASTORM_CONF, forget
 from mdstorm._spark.deletion import delete_dir
 from mdstorm._spark.renewed import Renewed
@@ -20,6 +26,7 @@ from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgum
 from mdstorm_backend.base import check_function, check_list, require
 from mdstorm_backend.datasets import describe_place
 from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_url
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import StackOption
 from mdstorm_backend.storage import check_no_secrets
 
@@ -28,7 +35,6 @@ if TYPE_CHECKING:
 
     from mdstorm_backend.datasets import Dataset
     from mdstorm_backend.loaders.torch import StreamingDataLoader, TorchBatch
-    from mdstorm_backend.parquet import ParquetDataset
 
     _Loader = TypeVar("_Loader", default=Any)
     #: The result of `batch_map`, or the batch itself without a `batch_map`.
@@ -76,6 +82,8 @@ class SparkDatasetConverter(Described):
     _mdstorm_use: Renewed | None = None
     #: The version of a Delta or Iceberg table; None for other data.
     _mdstorm_version: int | None = None
+    #: The rows and bytes of the files; None if the user constructed the converter, and for tables.
+    _mdstorm_counted: CountedFiles | None = None
     #: The default of the methods' argument `storage_options`.
     _mdstorm_storage_options: dict[str, Any] | None = None
 
@@ -242,7 +250,7 @@ class SparkDatasetConverter(Described):
                 reader_kwargs,
                 shuffling_queue_capacity or 0,
                 data_loader_fn,
-            )
+            )._mdstorm_counted_as(self._mdstorm_counted)
         require("torch")
         from mdstorm._spark.torch_loader import make_loader
 
@@ -444,7 +452,12 @@ class SparkDatasetConverter(Described):
             adds[row_numbers] = "row_numbers"
         inputs = replace(inputs, added=adds)
         files = ReadFiles(
-            self.cache_dir_url, list(self.file_urls), arguments, inputs, use=self._mdstorm_use
+            self.cache_dir_url,
+            list(self.file_urls),
+            arguments,
+            inputs,
+            use=self._mdstorm_use,
+            counted=self._mdstorm_counted,
         )
         files.check_choice(self._mdstorm_known)
         return files
@@ -458,4 +471,6 @@ def converter_of(
     if decimals is not None:
         converter._mdstorm_decimals = decimals
     converter._mdstorm_known = dataset
+    if not isinstance(dataset, ParquetDataset) or dataset.table_version is None:
+        converter._mdstorm_counted = CountedFiles.of(dataset)
     return converter

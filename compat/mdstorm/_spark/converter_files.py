@@ -20,7 +20,12 @@ from mdstorm._readers import (
 )
 from mdstorm._spark.deletion import is_copy
 from mdstorm._spark.renewed import Renewed
-from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
+from mdstorm.errors import (
+    ArgumentTypeError,
+    DatasetChangedError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+)
 from mdstorm_backend.base import check_integer, choose_among, require
 from mdstorm_backend.datasets import Dataset, check_choice
 from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
@@ -210,6 +215,54 @@ def _listed(names: ColumnNames) -> Sequence[str]:
 
 
 @dataclass(frozen=True)
+class CountedFiles:
+    """What a converter counted in its files when it was made. Its loaders must find the same.
+
+    Attributes
+    ----------
+    rows : int
+        Number of rows in all files.
+    sizes : mapping of str to int
+        The size of each file in bytes, by its URL.
+    """
+
+    rows: int
+    sizes: Mapping[str, int]
+
+    @classmethod
+    def of(cls, dataset: Dataset | ParquetDataset) -> CountedFiles:
+        """Count the rows and bytes of an open dataset."""
+        return cls(len(dataset), _sizes(dataset))
+
+    def check(self, dataset: Dataset | ParquetDataset) -> None:
+        """Raise DatasetChangedError if an open dataset's files have other sizes or rows."""
+        sizes = _sizes(dataset)
+        for url, size in sizes.items():
+            if self.sizes.get(url, size) != size:
+                found = f"it had {self.sizes[url]:,} bytes, and now has {size:,}"
+                raise _changed(url, found)
+        if sizes.keys() == self.sizes.keys() and len(dataset) != self.rows:
+            found = f"its files had {self.rows:,} rows, and now have {len(dataset):,}"
+            raise _changed(dataset.url, found)
+
+
+def _sizes(dataset: Dataset | ParquetDataset) -> dict[str, int]:
+    if isinstance(dataset, ParquetDataset):
+        sizes = [file.size for file in dataset.files]
+    else:
+        sizes = [shard.stored.bytes for shard in dataset.index.shards]
+    return dict(zip(dataset.file_urls, sizes, strict=True))
+
+
+def _changed(url: str, found: str) -> DatasetChangedError:
+    return DatasetChangedError(
+        f"{url} was changed after the converter was made ({found}). Make the converter again. Next "
+        "time, write to a new directory instead",
+        url=url,
+    )
+
+
+@dataclass(frozen=True)
 class ReadFiles:
     """The files and arguments of a converter's loader, before anything is opened.
 
@@ -227,6 +280,8 @@ class ReadFiles:
         The epoch to begin with; None for epoch 0.
     use : Renewed or None
         Signals to other processes that the copy is in use while the loader exists.
+    counted : CountedFiles or None
+        What the converter counted in the files.
     """
 
     cache_dir_url: str | None
@@ -235,6 +290,7 @@ class ReadFiles:
     inputs: ModelInputs = ModelInputs()
     begins: FirstEpoch | None = None
     use: Renewed | None = field(default=None, compare=False, repr=False)
+    counted: CountedFiles | None = field(default=None, compare=False, repr=False)
 
     @property
     def directory(self) -> str:
@@ -250,7 +306,15 @@ class ReadFiles:
             If there are no files, or some shards do not belong to the dataset.
         DatasetNotFoundError
             If the dataset no longer exists.
+        DatasetChangedError
+            If the converter counted other bytes or rows.
         """
+        dataset = self._open()
+        if self.counted is not None:
+            self.counted.check(dataset)
+        return dataset
+
+    def _open(self) -> Dataset | ParquetDataset:
         try:
             return open_files(
                 self.file_urls,
@@ -259,6 +323,11 @@ class ReadFiles:
                 filesystem=self.arguments.filesystem,
                 as_of=self.arguments.as_of,
             )
+        except InvalidArgumentError as error:
+            if self.counted is None or not set(self.file_urls) <= self.counted.sizes.keys():
+                raise
+            found = "its index no longer lists all of the converter's files"
+            raise _changed(self.directory, found) from error
         except DatasetNotFoundError as error:
             if not is_copy(self.directory):
                 raise

@@ -15,7 +15,7 @@ from mdstorm_backend.cache.directory import CacheDirectory, CacheOptions, Record
 from mdstorm_backend.cache.shard_cache import ShardCache, check_hash_is_recorded, origin
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
-from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.storage import Buffer, Location, Pins, map_of, unchanged
 from mdstorm_backend.tables import other_format
 
 
@@ -26,6 +26,7 @@ def shard_files(
     *,
     shards: Iterable[ShardInfo] = (),
     written: str | None = None,
+    pins: Pins | None = None,
 ) -> ShardFiles:
     """Return the files of a dataset's shards.
 
@@ -46,6 +47,8 @@ def shard_files(
         The shards that will be opened, so that too small a cache limit is reported immediately.
     written : str, optional
         When the index was written, if known: see `read_index`.
+    pins : Pins, optional
+        The pins of files on a local disk; by default, a file is pinned when it is first opened.
 
     Raises
     ------
@@ -56,9 +59,11 @@ def shard_files(
     """
     options = options or CacheOptions()
     local = options.directory is None or options.directory == _local_directory(location)
+    if pins is None and location.is_local_disk:
+        pins = Pins(location.path)
     if local and (location.is_local_disk or location.url.startswith("memory:")):
-        return DirectFiles(location, fingerprint, options, written)
-    cache = _cache(location, fingerprint, options, written)
+        return DirectFiles(location, fingerprint, options, written, pins)
+    cache = _cache(location, fingerprint, options, written, pins)
     cache.check_limit(shards)
     return cache
 
@@ -68,14 +73,18 @@ def _local_directory(location: Location) -> str | None:
 
 
 def _cache(
-    location: Location, fingerprint: str, options: CacheOptions, written: str | None = None
+    location: Location,
+    fingerprint: str,
+    options: CacheOptions,
+    written: str | None = None,
+    pins: Pins | None = None,
 ) -> ShardCache:
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
         directory = None  # a read-only disk cannot take decompressed shards
     state = _state(location, fingerprint, directory, options, written)
     cache_dir = CacheDirectory(directory or default_directory(location.url, state))
-    return ShardCache(location, state, cache_dir, options, exclusive=directory is None)
+    return ShardCache(location, state, cache_dir, options, directory is None, pins)
 
 
 def _state(
@@ -125,18 +134,22 @@ class DirectFiles:
         How to cache decompressed shards.
     written : str, optional
         When the index was written, if known: see `read_index`.
+    pins : Pins or None
+        The pins of the files; None for a dataset in memory.
     """
 
     location: Location
     fingerprint: str
     options: CacheOptions
     written: str | None = None
+    pins: Pins | None = None
     _checked: set[str] = field(default_factory=set, init=False, repr=False)
     _keeps: bool = field(default=True, init=False, repr=False)
     _cache: ShardCache | None = field(default=None, init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DirectFiles, (self.location, self.fingerprint, self.options, self.written)
+        parts = self.location, self.fingerprint, self.options, self.written, self.pins
+        return DirectFiles, parts
 
     @property
     def directory(self) -> str | None:
@@ -155,13 +168,18 @@ class DirectFiles:
     def open(self, info: ShardInfo) -> Buffer:
         """Return the bytes of a shard, like `ShardCache.open`."""
         check_hash_is_recorded(info, self.options.validate_hash)
-        packed = info.zip_data
+        packed, pins = info.zip_data, self.pins
+        if packed is None:
+            return self._read(info.raw_data, pins)
+        if pins is not None:
+            pins.check(packed.basename)
+            if pins.get(packed.basename) is not None:
+                pins = None  # the uncompressed file is a copy, which may be removed and made again
         try:
-            if packed is None or not self._is_outdated(info):
-                return self._read(info.raw_data)
+            if not self._is_outdated(info):
+                return self._read(info.raw_data, pins)
         except errors.DatasetNotFoundError:
-            if packed is None:
-                raise
+            pass
         if self.location.is_local_disk and self._keeps:
             copies = self._copies()
             try:
@@ -170,8 +188,9 @@ class DirectFiles:
                 is_first, self._keeps = self._keeps, False  # of several threads
                 if is_first:
                     _logger.warning("shards are decompressed each time they are opened: %s", error)
-        url = self.location.file_url(packed.basename)
-        return download.decompressed(info, self._read(packed), url)
+        url, content = self.location.file_url(packed.basename), self._read(packed, self.pins)
+        with unchanged([map_of(content)]):
+            return download.decompressed(info, content, url)
 
     def discard(self, info: ShardInfo) -> bool:
         """Discard a decompressed copy, like `ShardCache.discard`."""
@@ -181,7 +200,7 @@ class DirectFiles:
 
     def _copies(self) -> ShardCache:
         if self._cache is None:
-            self._cache = _cache(self.location, self.fingerprint, self.options)
+            self._cache = _cache(self.location, self.fingerprint, self.options, pins=self.pins)
         return self._cache
 
     def _is_outdated(self, info: ShardInfo) -> bool:
@@ -193,38 +212,19 @@ class DirectFiles:
         is_ours = directory.holds(record, name)
         return is_ours and record.is_from_another(origin(self.location, info))
 
-    def _read(self, file: FileInfo) -> Buffer:
+    def _read(self, file: FileInfo, pins: Pins | None) -> Buffer:
         """Return a file's content after checking its size and, on the first read, its hash."""
         url, is_new = self.location.file_url(file.basename), file.basename not in self._checked
         hash_name = self.options.validate_hash if is_new else None
         try:
-            content = self.location.read(file.basename)
-            self._check_not_rewritten(file)
-            download.check_content(file, content, hash_name, url)
+            name = file.basename
+            content = self.location.read(name) if pins is None else pins.map(name)
+            with unchanged([map_of(content)]):
+                download.check_content(file, content, hash_name, url)
         except download.ABSENT as error:
             raise download.missing(url, error) from error
         self._checked.add(file.basename)
         return content
-
-    def _check_not_rewritten(self, file: FileInfo) -> None:
-        """Raise CorruptDatasetError if the dataset was rewritten after it was opened.
-
-        Both the shard and the index must be newer: shards alone are newer than their index if they
-        were copied after it, and only the index changes if it is rebuilt.
-        """
-        location, opened = self.location, self.written
-        if not (opened and location.is_local_disk):
-            return
-        if int(location.modified(file.basename)) <= int(opened):
-            return
-        now = location.modified(INDEX_NAME) if location.exists(INDEX_NAME) else ""
-        if now != opened:
-            url = location.file_url(file.basename)
-            raise errors.CorruptDatasetError(
-                f"{url} was rewritten after the dataset was opened, so old and new rows would be "
-                "mixed. Open the dataset again. Next time, write to a new directory instead",
-                url=url,
-            )
 
 
 #: Reads the bytes of shards. Safe to share between threads, to pickle and to fork.

@@ -17,7 +17,7 @@ from mdstorm_backend.cache import download, space
 from mdstorm_backend.cache.directory import CacheDirectory, CacheOptions, FileIdentity, Record
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, StorageError
 from mdstorm_backend.format.index import FileInfo, ShardInfo
-from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
+from mdstorm_backend.storage import Arrival, Buffer, Location, Pins, map_file
 
 #: Number of attempts to lock a shard, since `mdstorm cache clear` may remove the directory.
 _LOCK_ATTEMPTS = 5
@@ -46,6 +46,8 @@ class ShardCache:
         How the files are downloaded and cached.
     exclusive : bool
         Whether only the cache puts files in the directory, so that damaged files may be replaced.
+    pins : Pins or None
+        The pins of the files that are copied, if they are on a local disk. Copies are not pinned.
     """
 
     location: Location
@@ -53,11 +55,12 @@ class ShardCache:
     cache_dir: CacheDirectory
     options: CacheOptions
     exclusive: bool
+    pins: Pins | None = None
     _is_swept = _is_user = _is_made = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.location, self.state, self.cache_dir, self.options, self.exclusive
-        return ShardCache, parts
+        return ShardCache, (*parts, self.pins)
 
     @property
     def directory(self) -> str:
@@ -84,6 +87,8 @@ class ShardCache:
         ------
         DatasetNotFoundError
             If the shard's file is missing.
+        DatasetChangedError
+            If the file on a local disk that it is copied from has changed.
         CorruptDatasetError
             If the content does not match the index.
         InvalidArgumentError
@@ -93,7 +98,7 @@ class ShardCache:
         """
         check_hash_is_recorded(info, self.options.validate_hash)
         self._join()
-        with self.cache_dir.used():
+        with self._source_unchanged(info), self.cache_dir.used():
             self.cache_dir.check()
             content = self._find(info)
             if content is None:
@@ -102,6 +107,18 @@ class ShardCache:
                     if content is None:
                         return self._bring(info, lock, arrival)
             return content
+
+    @contextmanager
+    def _source_unchanged(self, info: ShardInfo) -> Iterator[None]:
+        """Check the file that a shard is copied from before and after a block."""
+        if self.pins is None:
+            yield
+            return
+        self.pins.check(info.stored.basename)
+        try:
+            yield
+        finally:
+            self.pins.check(info.stored.basename)
 
     def stream(self, info: ShardInfo) -> Buffer | Arrival:
         """Open a shard; its first bytes may be readable while the rest is still downloading.
@@ -413,12 +430,6 @@ def origin(location: Location, info: ShardInfo) -> FileIdentity | None:
     if not location.is_local_disk:
         return None
     return FileIdentity.at(os.path.join(location.path, info.stored.basename))
-
-
-def source_of(location: Location, info: ShardInfo) -> FileIdentity | None:
-    """Return the identity of a shard's file on a local disk, compressed or not; None if missing."""
-    raw = os.path.join(location.path, info.raw_data.basename)
-    return origin(location, info) or FileIdentity.at(raw)
 
 
 def check_hash_is_recorded(info: ShardInfo, hash_name: str | None) -> None:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_files
 from mdstorm_backend.cache.dataset_files import DirectFiles
-from mdstorm_backend.cache.shard_cache import source_of
 from mdstorm_backend.catalogs import check_no_table_name
 from mdstorm_backend.datasets.added_columns import with_files
 from mdstorm_backend.datasets.description import describe_dataset
@@ -29,7 +28,17 @@ from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.stored_schema import restored, schema_of
 from mdstorm_backend.read import OpenShards
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.storage import MAX_FILE_BYTES, Arrival, Buffer, FilesBelow, Location
+from mdstorm_backend.storage import (
+    MAX_FILE_BYTES,
+    Arrival,
+    Buffer,
+    FilesBelow,
+    Location,
+    Pin,
+    Pins,
+    map_of,
+    unchanged,
+)
 
 #: Number of mapped shards to keep open if the cache is limited, since removing an open file does
 #: not free any space.
@@ -147,9 +156,12 @@ class Dataset(WholeDataset):
     whole : str, optional
         Fingerprint of the dataset that this one is part of; see `with_shards`.
     prepare : callable, optional
-        Called with each shard before its file is opened. It must be picklable.
+        Called with each shard before its file is opened; returns whether it had to bring the file.
+        It must be picklable.
     written : str, optional
         When the index was written, if known: see `read_index`.
+    pins : Pins, optional
+        The pins of the shards on a local disk; by default they are pinned now.
     starts : numpy.ndarray, optional
         The `first_rows` of some shards of a dataset; by default, these are all shards.
     is_named : bool
@@ -176,8 +188,9 @@ class Dataset(WholeDataset):
     cache: CacheOptions | None = None
     allow_unsafe_types: bool = False
     whole: str = ""
-    prepare: Callable[[ShardInfo], object] | None = None
+    prepare: Callable[[ShardInfo], bool] | None = None
     written: str | None = None
+    pins: Pins | None = None
     starts: npt.NDArray[np.int64] | None = None
     is_named: bool = True
 
@@ -188,6 +201,10 @@ class Dataset(WholeDataset):
         self.shard_bytes = tuple(shard.raw_data.bytes for shard in index.shards)
         self.fingerprint = self.fingerprint or fingerprint_of(index.to_bytes())
         self.whole = self.whole or self.fingerprint
+        if self.pins is None and self.location.is_local_disk:
+            self.pins = Pins(self.location.path)
+            for shard in index.shards if self.prepare is None else ():
+                self._pin(shard)
         # With a cache limit, keep few shards open: a removed file takes up space until closed.
         limited = self.cache is not None and self.cache.limit is not None
         self._open_shards: OpenShards[MDSShard] = (
@@ -278,12 +295,23 @@ class Dataset(WholeDataset):
         """Identify the index's time and, on a local disk, the shards' sizes and times."""
         if self.prepare is not None:  # shards that have not been downloaded have no times
             for info in self.index.shards:
-                self.prepare(info)
+                self._bring(info)
         state = self.files.state
-        if not self.location.is_local_disk:
+        if self.pins is None:
             return state
-        found = [source_of(self.location, info) for info in self.index.shards]
-        return f"{state} {[file and (file.size, file.mtime_ns) for file in found]}"
+        found = [self._pin(info) for info in self.index.shards]
+        return f"{state} {[pin and tuple(pin) for pin in found]}"
+
+    def _pin(self, info: ShardInfo) -> Pin | None:
+        """Return the pin of a shard's file, pinning it if it has none."""
+        assert self.pins is not None
+        return self.pins.get(info.stored.basename) or self.pins.get(info.raw_data.basename)
+
+    def _bring(self, info: ShardInfo) -> None:
+        """Let a stream's own method bring a shard if it is missing."""
+        if self.prepare is not None and self.prepare(info) and self.pins is not None:
+            self.pins.forget(info.stored.basename)
+            self.pins.forget(info.raw_data.basename)
 
     @property
     def file_urls(self) -> list[str]:
@@ -297,7 +325,12 @@ class Dataset(WholeDataset):
     def files(self) -> ShardFiles:
         """The files from which shards are read."""
         return shard_files(
-            self.location, self.whole, self.cache, shards=self.index.shards, written=self.written
+            self.location,
+            self.whole,
+            self.cache,
+            shards=self.index.shards,
+            written=self.written,
+            pins=self.pins,
         )
 
     @cached_property
@@ -329,6 +362,8 @@ class Dataset(WholeDataset):
         ------
         DatasetNotFoundError
             If the shard file is missing.
+        DatasetChangedError
+            If the shard file was changed after the dataset was opened.
         CorruptDatasetError
             If the shard file does not match the index.
         StorageError
@@ -376,12 +411,12 @@ class Dataset(WholeDataset):
     ) -> _Parsed:
         """Open a shard and parse its bytes; if the copy is damaged, download it once more."""
         info = self.index.shards[number]
-        if self.prepare is not None:
-            self.prepare(info)
+        self._bring(info)
         if content is None:
             content = self.files.open(info)
         try:
-            return parse(info, content)
+            with unchanged([map_of(content)]):
+                return parse(info, content)
         except CorruptDatasetError:
             if not self.files.discard(info):
                 raise

@@ -127,14 +127,21 @@ def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:
     )
 
 
-def _prepare(stream: Stream, directory: str, shard: ShardInfo) -> None:
-    """Let a stream download a shard if it is missing, in one process at a time."""
+def _prepare(stream: Stream, directory: str, shard: ShardInfo) -> bool:
+    """Let a stream download a shard if it is missing, in one process at a time.
+
+    Returns
+    -------
+    bool
+        Whether this process or another one had to bring the file.
+    """
     path = os.path.join(directory, shard.raw_data.basename)
     if size_at(path) == shard.raw_data.bytes:
-        return
+        return False
     with bringing(path):
         if not os.path.exists(path):
             stream.prepare_shard(shard)
+    return True
 
 
 class JoinedDataset(WholeDataset):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,13 +24,14 @@ from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.cache.download import with_retries
 from mdstorm_backend.errors import (
     CorruptDatasetError,
+    DatasetChangedError,
     DatasetNotFoundError,
     InvalidArgumentError,
     UnsupportedTableError,
 )
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.values.arrow_types import holds_variants
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, PinnedFile, Pins
 
 _logger = logging.getLogger(__name__)
 
@@ -167,7 +169,10 @@ class Footer:
 
 
 def read_footers(
-    location: Location, files: Sequence[ParquetFileInfo], options: CacheOptions
+    location: Location,
+    files: Sequence[ParquetFileInfo],
+    options: CacheOptions,
+    pins: Pins | None = None,
 ) -> list[Footer]:
     """Read the footers of several files in parallel.
 
@@ -179,11 +184,15 @@ def read_footers(
         The files.
     options : CacheOptions
         Retries and timeout for remote files.
+    pins : Pins, optional
+        Pins the files.
 
     Raises
     ------
     DatasetNotFoundError
         If a file is missing.
+    DatasetChangedError
+        If a file is not as pinned.
     CorruptDatasetError
         If a file is not a Parquet file.
     UnsupportedTableError
@@ -191,11 +200,11 @@ def read_footers(
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
-    return map_files(lambda file: _read(location, file, options), files)
+    return map_files(lambda file: _read(location, file, options, pins), files)
 
 
 def read_chunks(
-    location: Location, file: ParquetFileInfo, options: CacheOptions
+    location: Location, file: ParquetFileInfo, options: CacheOptions, pins: Pins | None = None
 ) -> tuple[pq.FileMetaData, list[Struct], list[list[Struct]]]:
     """Read a footer and the column statistics of each row group; for errors see `read_footers`.
 
@@ -210,7 +219,7 @@ def read_chunks(
         For each row group, the ``ColumnChunk`` of each column, with the fields above.
     """
     url = location.file_url(file.name)
-    tail = _tail(location, file, options)
+    tail = _tail(location, file, options, pins)
     try:
         metadata = parsed(pa.py_buffer(tail), url)
     except CorruptDatasetError:
@@ -245,9 +254,11 @@ def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]])
                 )
 
 
-def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> Footer:
+def _read(
+    location: Location, file: ParquetFileInfo, options: CacheOptions, pins: Pins | None
+) -> Footer:
     """Read a footer, with null counts from statistics and array lengths from value counts."""
-    metadata, elements, chunks = read_chunks(location, file, options)
+    metadata, elements, chunks = read_chunks(location, file, options, pins)
     schema = metadata.schema.to_arrow_schema()
     groups = [metadata.row_group(number) for number in range(len(chunks))]
     rows = tuple(group.num_rows for group in groups)
@@ -315,7 +326,9 @@ def _spark_variants(metadata: pq.FileMetaData) -> list[str]:
         return []
 
 
-def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
+def _tail(
+    location: Location, file: ParquetFileInfo, options: CacheOptions, pins: Pins | None
+) -> bytes:
     """Read the end of a file, including its whole footer."""
     if file.size == 0:
         check_size(location, file)
@@ -325,23 +338,12 @@ def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> b
             "dataset again, or remove the file if nothing is missing",
             url=url,
         )
-    tail = _last(location, file, min(file.size, _TAIL), options)
-    needed = int.from_bytes(tail[-8:-4], "little") + 8
-    return _last(location, file, needed, options) if len(tail) < needed <= file.size else tail
-
-
-def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOptions) -> bytes:
-    """Read the last `size` bytes of a file."""
-    url = location.file_url(file.name)
-
-    def read() -> bytes:
-        return location.read_range(file.name, file.size - size, file.size)
-
     try:
-        if location.is_local_disk:
-            return read()
-        return with_retries(location, file.name, options, read)
+        if pins is not None:
+            return _pinned_tail(location, file, pins)
+        return tail_of(partial(_read_last, location, file, options), file.size)
     except OSError as error:
+        url = location.file_url(file.name)
         if error.errno in _NO_FILE:
             raise CorruptDatasetError.of_file(url, f"is not a file ({error.strerror})") from error
         if not isinstance(error, FileNotFoundError):
@@ -353,6 +355,42 @@ def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOp
             "to it has ended",
             url=url,
         ) from error
+
+
+def tail_of(read_last: Callable[[int], bytes], size: int) -> bytes:
+    """Read the end of a file of `size` bytes, including its whole footer.
+
+    Parameters
+    ----------
+    read_last : callable
+        Returns a number of bytes at the end of the file.
+    size : int
+        The size of the file.
+    """
+    tail = read_last(min(size, _TAIL))
+    needed = int.from_bytes(tail[-8:-4], "little") + 8
+    return read_last(needed) if len(tail) < needed <= size else tail
+
+
+def _read_last(
+    location: Location, file: ParquetFileInfo, options: CacheOptions, count: int
+) -> bytes:
+    def read() -> bytes:
+        return location.read_range(file.name, file.size - count, file.size)
+
+    return read() if location.is_local_disk else with_retries(location, file.name, options, read)
+
+
+def _pinned_tail(location: Location, file: ParquetFileInfo, pins: Pins) -> bytes:
+    opened = PinnedFile(pins, file.name)
+    if opened.size != file.size:
+        url = location.file_url(file.name)
+        raise DatasetChangedError(
+            f"{url} had {file.size:,} bytes when the directory was listed, and now has "
+            f"{opened.size:,}: wait until the job that writes to it has ended",
+            url=url,
+        )
+    return tail_of(opened.read_last, file.size)
 
 
 def check_size(location: Location, file: ParquetFileInfo) -> None:

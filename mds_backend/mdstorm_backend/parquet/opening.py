@@ -27,7 +27,7 @@ from mdstorm_backend.datasets import fingerprint_of
 from mdstorm_backend.display import shown_urls
 from mdstorm_backend.parquet import columns, footers
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
-from mdstorm_backend.storage import LOCAL_ROOT, Location, modification_of
+from mdstorm_backend.storage import LOCAL_ROOT, Location, Pins, modification_of
 from mdstorm_backend.storage.stores.store import store_of
 from mdstorm_backend.tables import AsOf, layouts, snapshot
 
@@ -138,7 +138,8 @@ def _open_files(
 ) -> ParquetDataset:
     """Open Parquet files that are not a table; for errors see `open_parquet`."""
     names = [file.name for file in files]
-    found = footers.read_footers(location, files, cache or CacheOptions())
+    pins = Pins(location.path) if location.is_local_disk else None
+    found = footers.read_footers(location, files, cache or CacheOptions(), pins)
     _check_not_of_iceberg(url, found)
     # Directory names are partition columns only if a single directory was given.
     paths = names if is_directory else [name.rpartition("/")[2] for name in names]
@@ -170,6 +171,7 @@ def _open_files(
         fingerprint_of(text.encode()),
         cache,
         root=location if is_directory else None,
+        pins=pins,
     )
 
 

@@ -6,10 +6,11 @@ import json
 import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base import cached_property, map_files
-from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
+from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets import (
     Filters,
     Mask,
@@ -29,15 +30,15 @@ from mdstorm_backend.datasets import (
     fingerprint_of,
 )
 from mdstorm_backend.display import Description
-from mdstorm_backend.errors import CorruptDatasetError, CredentialsError, DatasetNotFoundError
+from mdstorm_backend.errors import CorruptDatasetError, CredentialsError
 from mdstorm_backend.format import Column, Schema, plain_type
-from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.format.values.arrow_types import cast
 from mdstorm_backend.parquet import footers
 from mdstorm_backend.parquet.columns import StoredColumns, partition_texts, read_errors
+from mdstorm_backend.parquet.open_files import FileSource, OpenFiles, files_identity
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.read import OpenShards
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, Pins
 from mdstorm_backend.tables.snapshot import TableField
 
 _logger = logging.getLogger(__name__)
@@ -45,8 +46,6 @@ _logger = logging.getLogger(__name__)
 #: Bytes of unused decoded row groups to keep; at least one row group is kept. If an order mixes
 #: more row groups than fit, they are decoded repeatedly.
 KEPT_BYTES = 512 << 20
-#: Number of files that stay open; a file's row groups are mostly read in sequence.
-_KEPT_FILES = 8
 
 
 @dataclass(eq=False, repr=False)
@@ -85,6 +84,9 @@ class ParquetDataset(WholeDataset):
         The `first_rows` of some row groups of a dataset; None for all row groups.
     root : Location or None
         The dataset's own directory, see `SampleDataset`; None for files, lists and patterns.
+    pins : Pins or None
+        The pins of files on a local disk; None for other files, and for a table, whose version
+        identifies its files.
 
     Attributes
     ----------
@@ -107,11 +109,14 @@ class ParquetDataset(WholeDataset):
     table_location: Location | None = None
     starts: npt.NDArray[np.int64] | None = None
     root: Location | None = None
+    pins: Pins | None = None
 
     def __post_init__(self) -> None:
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
         self.shard_bytes = tuple(group.nbytes for group in self.row_groups)
-        self._open_file = _file_opener(self)
+        state = f"{self.fingerprint} {self.files_identity()}".rstrip()
+        files = {file.name: file for file in self.files}
+        self._open_files = OpenFiles(FileSource(self.location, files, state, self.cache, self.pins))
         self._open_shards: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=KEPT_BYTES)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -131,7 +136,7 @@ class ParquetDataset(WholeDataset):
 
     def files_identity(self) -> str:
         """Identify a table's version and files; the fingerprint identifies files without a log."""
-        return _files_identity(self.table_version, self.files)
+        return files_identity(self.table_version, self.files)
 
     @cached_property
     def stored_columns(self) -> StoredColumns:
@@ -272,19 +277,11 @@ class ParquetDataset(WholeDataset):
         """
         return self._open_shards.get(number, self._open)
 
-    def open_file(self, group: footers.RowGroup) -> pq.ParquetFile:
-        """Return a new reader for a row group's file, for use by one thread.
-
-        Raises
-        ------
-        DatasetNotFoundError
-            If the file is missing.
-        CorruptDatasetError
-            If it is not a Parquet file, or its size has changed since the dataset was opened.
-        UnsupportedTableError
-            If it has another size than the table's manifest or log records.
-        """
-        return self._open_file(group.path)
+    @contextmanager
+    def open_file(self, group: footers.RowGroup) -> Iterator[pq.ParquetFile]:
+        """Yield a new reader for a row group's file; see `OpenFiles.reader`."""
+        with self._open_files.reader(group.path) as file:
+            yield file
 
     def stored_batches(
         self, samples: range, columns: Sequence[str], rows: int, *, use_threads: bool = False
@@ -353,66 +350,13 @@ class ParquetDataset(WholeDataset):
             If a footer cannot be read.
         """
         options = self.cache or CacheOptions()
-        return map_files(lambda f: footers.read_chunks(self.location, f, options)[0], files)
+        read = partial(footers.read_chunks, self.location, options=options, pins=self.pins)
+        return map_files(lambda file: read(file)[0], files)
 
     def _open(self, number: int) -> ParquetShard:
         group = self.row_groups[number]
-        open_file = partial(self._open_file, group.path)
+        open_file = partial(self._open_files.reader, group.path)
         return ParquetShard(group, self.schema, self.stored_columns, open_file)
-
-
-def _files_identity(table_version: int | None, files: Iterable[footers.ParquetFileInfo]) -> str:
-    if table_version is None:
-        return ""
-    listed = repr([(file.size, file.identity) for file in files])
-    return f"{table_version} {fingerprint_of(listed.encode())}"
-
-
-def _file_opener(dataset: ParquetDataset) -> Callable[[str], pq.ParquetFile]:
-    """Return a function that opens a dataset's files by name. Thread-safe and fork-safe.
-
-    Each call returns a new reader, for use by one thread. Remote files are downloaded as a whole
-    through the shard cache. The function does not keep the dataset alive.
-    """
-    location, fingerprint, cache = dataset.location, dataset.fingerprint, dataset.cache
-    version, files = dataset.table_version, {file.name: file for file in dataset.files}
-    infos = {f.name: ShardInfo((), (), (), 0, FileInfo(f.name, f.size, {})) for f in dataset.files}
-
-    @lru_cache(1)
-    def source() -> ShardFiles:
-        # There is no index, and therefore no time when it was written.
-        state = f"{fingerprint} {_files_identity(version, files.values())}".rstrip()
-        return shard_files(location, state, cache, shards=infos.values(), written="")
-
-    @lru_cache(_KEPT_FILES)
-    def content(name: str) -> tuple[pa.Buffer, pq.FileMetaData]:
-        url = location.file_url(name)
-        try:
-            data = pa.py_buffer(source().open(infos[name]))
-        except DatasetNotFoundError as error:
-            if (version := files[name].table_version) is not None:
-                raise footers.missing_file(url, version) from error
-            raise DatasetNotFoundError(
-                f"{url} is gone, but existed when the dataset was opened: it was removed, or the "
-                "dataset was replaced. Open the dataset again, or restore the file",
-                url=url,
-            ) from error
-        except CorruptDatasetError as error:
-            footers.check_size(location, files[name])
-            raise CorruptDatasetError(
-                f"{url} no longer has {infos[name].raw_data.bytes} bytes, as it did when the "
-                "dataset was opened: it was rewritten or truncated. Open the dataset again",
-                url=url,
-            ) from error
-        return data, footers.parsed(data, url)
-
-    def open_file(name: str) -> pq.ParquetFile:
-        data, metadata = content(name)
-        # Use a new reader for each row group, because threads must not share a reader.
-        reader = pa.BufferReader(data)
-        return pq.ParquetFile(reader, metadata=metadata, coerce_int96_timestamp_unit="us")
-
-    return open_file
 
 
 _EPOCH = datetime(1970, 1, 1)
@@ -448,7 +392,8 @@ def _of_file(
 ) -> list[Bounds]:
     """Return the bounds of the columns in each row group of a file."""
     location = dataset.location
-    metadata, _, groups = footers.read_chunks(location, file, dataset.cache or CacheOptions())
+    options = dataset.cache or CacheOptions()
+    metadata, _, groups = footers.read_chunks(location, file, options, dataset.pins)
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     # A struct's field may have the same path as a column whose name contains a dot.
     places = {leaf.path: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from operator import index
 from typing import Any
@@ -54,7 +55,7 @@ class ParquetShard(Shard):
     columns : StoredColumns
         How the columns are stored.
     open_file : callable
-        Opens the row group's file.
+        Opens the row group's file for a block, and checks that it does not change meanwhile.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class ParquetShard(Shard):
         row_group: RowGroup,
         schema: Schema,
         columns: StoredColumns,
-        open_file: Callable[[], pq.ParquetFile],
+        open_file: Callable[[], AbstractContextManager[pq.ParquetFile]],
     ) -> None:
         self.num_samples = row_group.num_rows
         self.url = row_group.file_url
@@ -92,6 +93,8 @@ class ParquetShard(Shard):
         ------
         CorruptDatasetError
             If the file is damaged.
+        DatasetChangedError
+            If the file was changed after the dataset was opened.
         DatasetNotFoundError
             If the file is missing.
         UnsupportedTableError
@@ -107,7 +110,7 @@ class ParquetShard(Shard):
 
         Raises
         ------
-        CorruptDatasetError, DatasetNotFoundError, UnsupportedTableError
+        CorruptDatasetError, DatasetChangedError, DatasetNotFoundError, UnsupportedTableError
             See `decoded`.
         InvalidArgumentError
             If the values are too large for one Arrow array.
@@ -178,11 +181,11 @@ class ParquetShard(Shard):
         self, columns: Sequence[str], size: int | None
     ) -> dict[str, list[pa.Array]]:
         """Read the live rows of the columns stored in the file, in chunks of at most `size`."""
-        file, groups = self._open_file(), [self._row_group]
-        found: dict[str, list[pa.Array]] = {name: [] for name in columns}
-        for _, live in self._columns.live_rows(file, groups, columns, batch_size=size):
-            for name, values in live.items():
-                found[name].append(_plain(self.schema[name], values))
+        groups, found = [self._row_group], {name: list[pa.Array]() for name in columns}
+        with self._open_file() as file:
+            for _, live in self._columns.live_rows(file, groups, columns, batch_size=size):
+                for name, values in live.items():
+                    found[name].append(_plain(self.schema[name], values))
         return found
 
 

@@ -33,6 +33,7 @@ from mdstorm_backend.read.record_gather import CHUNK_BYTES, RecordGatherer
 from mdstorm_backend.read.sample_source import SampleSource
 from mdstorm_backend.read.shard import MemoryShard, Shard
 from mdstorm_backend.read.stacking import Output
+from mdstorm_backend.storage import unchanged
 
 #: Packing does not pay off with fewer columns or larger values.
 _FEWEST_COLUMNS = 4
@@ -118,7 +119,12 @@ class Gatherer:
         if not parts:
             return {c.name: no_values(c, exact_nulls=exact_nulls) for c in schema}
         opened = chain.from_iterable(part.opened for part in parts)
-        gather = self._of_stored(parts) or self._of_packed(opened)
+        stored = self._of_stored(parts)
+        if stored is not None:  # views of files, without `Shard.read`
+            maps = {shard.held for part in parts for shard in part.opened}
+            with unchanged(maps):
+                return stored(parts)
+        gather = self._of_packed(opened)
         if gather is not None:
             return gather(parts)
         selections = _selections(parts)

@@ -27,7 +27,7 @@ from mdstorm_backend.format.values.nested_lists import elements_of, with_element
 from mdstorm_backend.format.values.python_objects import check_python_objects
 from mdstorm_backend.read.logical import ValueDecoder, to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
-from mdstorm_backend.storage import Buffer
+from mdstorm_backend.storage import Buffer, map_of, unchanged
 
 #: Samples are requested separately only if there are at most `MOST_REQUESTED` of them and they take
 #: up at most 1 / `PART_REQUESTED` of the shard's bytes, because they are downloaded again with the
@@ -75,6 +75,7 @@ class MDSShard(Shard):
     def __init__(self, buffer: Buffer, info: ShardInfo, schema: Schema, *, url: str) -> None:
         mapped = buffer.obj if isinstance(buffer, memoryview) else None
         self._map = mapped if isinstance(mapped, mmap.mmap) else None
+        self.held = map_of(buffer)
         self.stored = np.frombuffer(buffer, np.uint8)
         self.data = self.stored.data
         self.schema = schema
@@ -161,6 +162,8 @@ class MDSShard(Shard):
         ------
         UnsupportedEncodingError
             If this version cannot decode one of the columns.
+        DatasetChangedError
+            If the file was changed after the dataset was opened.
         CorruptDatasetError
             If values cannot be decoded by their encoding.
         """
@@ -168,13 +171,14 @@ class MDSShard(Shard):
         for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True):
             if encoding.is_opaque and name in columns:
                 encoding.check_decodable(name)
+        is_fixed, finished = self.record_dtype is not None, self._finished
         try:
-            is_fixed = self.record_dtype is not None
-            stored = (self._read_fixed if is_fixed else self._read_variable)(rows, columns)
-            return {
-                name: self._finished(self.schema[name], stored[name], rows, exact_nulls=exact_nulls)
-                for name in columns
-            }
+            with unchanged([self.held]):
+                stored = (self._read_fixed if is_fixed else self._read_variable)(rows, columns)
+                return {
+                    name: finished(self.schema[name], stored[name], rows, exact_nulls=exact_nulls)
+                    for name in columns
+                }
         except (IndexError, OverflowError, ValueError) as error:
             if isinstance(error, MDStormError):
                 raise
@@ -210,12 +214,16 @@ class MDSShard(Shard):
             If a column cannot be decoded.
         UnsafeTypeError
             If a column holds pickles, and the dataset was opened without `allow_unsafe_types`.
+        DatasetChangedError
+            If the file was changed after the dataset was opened.
         CorruptDatasetError
             If a value cannot be decoded by its encoding.
         """
         row = index(row)  # NumPy's narrow integers would overflow below
         if not 0 <= row < self.num_samples:
             raise IndexError(f"sample {row} of {self.num_samples} in {self.url}")
+        if self.held is not None:
+            self.held.check_for_sample()
         key = None if columns is None else tuple(columns)
         names = self.schema.names if key is None else key
         try:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Batch, num_rows, take_values
 from mdstorm_backend.format.values.python_objects import python_objects
-from mdstorm_backend.storage import Arrival
+from mdstorm_backend.storage import Arrival, PinnedMap
 
 #: Sample numbers within a shard: ascending, without duplicates.
 Rows = npt.NDArray[np.int64]
@@ -32,6 +32,8 @@ class Shard(Protocol):
     num_samples: int
     #: The file while its samples are still being downloaded; its header has arrived.
     arrival: Arrival | None = None
+    #: The map that samples are copied from; None if they are in memory or in the shard cache.
+    held: PinnedMap | None = None
 
     @property
     def memory(self) -> int:

@@ -21,6 +21,7 @@ from mdstorm_backend.storage.named_files import (
     NamedFiles,
     identity_of,
 )
+from mdstorm_backend.storage.pins import Pin, PinnedFile, PinnedMap, Pins, map_of, unchanged
 from mdstorm_backend.storage.stores.store import bucket_of
 from mdstorm_backend.storage.urls import (
     check_no_secrets,
@@ -37,6 +38,10 @@ __all__ = [
     "FilesBelow",
     "Location",
     "NamedFiles",
+    "Pin",
+    "PinnedFile",
+    "PinnedMap",
+    "Pins",
     "bucket_of",
     "check_no_secrets",
     "check_scheme",
@@ -44,10 +49,12 @@ __all__ = [
     "has_scheme",
     "identity_of",
     "map_file",
+    "map_of",
     "modification_of",
     "normalize_url",
     "open_filesystem",
     "seconds_of",
+    "unchanged",
     "url_of",
     "use_no_executors",
 ]

@@ -20,16 +20,16 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 _NO_MAPS = {errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
-def map_file(fd: int) -> Buffer:
+def map_file(fd: int, kind: type[mmap.mmap] = mmap.mmap) -> Buffer:
     """Return the content of an open file, read-only.
 
-    The content is a memory map, which stays valid after the file is closed or removed, or a copy if
-    the file system has no maps or the file is empty.
+    The content is a memory map of the given class, which stays valid after the file is closed or
+    removed, or a copy if the file system has no maps or the file is empty.
     """
     if os.fstat(fd).st_size == 0:
         return b""
     try:
-        return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+        return memoryview(kind(fd, 0, access=mmap.ACCESS_READ))
     except OSError as error:
         if error.errno not in _NO_MAPS:
             raise

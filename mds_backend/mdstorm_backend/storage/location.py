@@ -343,6 +343,9 @@ class Location:
             if s3_objects.is_s3(fs):
                 content, written = s3_objects.read_object(fs, path)
                 return content, modification_of({"LastModified": written})
+        if self.is_local_disk:
+            with open(f"{self.path}/{name}", "rb") as file:
+                return file.read(), str(os.fstat(file.fileno()).st_mtime_ns)
         when = self.modified(name)  # before the content, which may be replaced in the meantime
         return bytes(self.read(name)), when
 

@@ -10,6 +10,7 @@ from mdstorm_backend import errors
 #: The built-in base classes of each error, which existing code may catch.
 BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "DatasetNotFoundError": (FileNotFoundError, RuntimeError),
+    "DatasetChangedError": (RuntimeError,),
     "CorruptDatasetError": (ValueError,),
     "CorruptIndexError": (ValueError, json.JSONDecodeError),
     "MissingFileError": (ValueError, FileNotFoundError),
@@ -43,6 +44,7 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
 }
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "DatasetNotFoundError": {"url": "file:///x"},
+    "DatasetChangedError": {"url": "file:///x"},
     "CorruptDatasetError": {"url": "file:///x"},
     "CorruptIndexError": {"url": "file:///x", "pos": 4},
     "MissingFileError": {"url": "file:///x"},

@@ -95,12 +95,11 @@ def test_threads_that_request_the_same_shard_open_it_once() -> None:
 def test_failed_open_raises_error_and_next_request_retries(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 5)
     file = Path(dataset.location.path, dataset.index.shards[0].raw_data.basename)
-    data = file.read_bytes()
-    file.unlink()
+    moved = file.rename(tmp_path / "moved")
     for _ in range(2):
         with pytest.raises(DatasetNotFoundError, match="is gone"):
             dataset.shard(0)
-    file.write_bytes(data)
+    moved.rename(file)
     assert dataset.shard(0).num_samples == 5
 
 

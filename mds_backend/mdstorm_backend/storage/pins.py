@@ -1,0 +1,274 @@
+"""`Pins`: whether the files of an opened dataset are still the files that were opened.
+
+A pin is the size and the modification time of a file on a local disk. Nothing else is compared: the
+inode and the time of the last status change also change if a file is copied up by an overlay, or if
+its owner, its permissions or its links change.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from multiprocessing.context import get_spawning_popen
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from mdstorm_backend.errors import DatasetChangedError
+from mdstorm_backend.storage.local_files import Buffer, map_file
+
+_SECOND = 10**9
+#: Single samples are copied within microseconds, and a check takes longer than that. So while they
+#: are read one right after another, checks are this many seconds apart.
+_BETWEEN_CHECKS = 50e-6
+
+
+class Pin(NamedTuple):
+    """The size and the modification time of a file."""
+
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Pin:
+        """Return the pin of a file from the result of `os.stat`."""
+        return cls(found.st_size, found.st_mtime_ns)
+
+    def agrees(self, other: Pin) -> bool:
+        """Whether two pins may be of the same content.
+
+        A whole second agrees with all times within it, because some mounts and archives keep only
+        seconds.
+        """
+        if self == other:
+            return True
+        seconds, rest = divmod(self.mtime_ns, _SECOND)
+        others, other_rest = divmod(other.mtime_ns, _SECOND)
+        return self.size == other.size and seconds == others and 0 in (rest, other_rest)
+
+
+class Pins:
+    """The pins of the files of one opened dataset.
+
+    A file that had no pin, because it did not exist, gets one when it is first opened. Pins are
+    pickled only for processes that `multiprocessing` starts. Other pickles may be loaded on another
+    host, where copies have other times, so they get new pins. Safe to share between threads.
+
+    Parameters
+    ----------
+    directory : str
+        Path of a directory on a local disk.
+    names : iterable of str
+        Names of the files in it.
+    known : mapping of str to Pin, optional
+        The pins, if they are known.
+
+    Attributes
+    ----------
+    last_check : float
+        When a sample's map was last checked, as `time.perf_counter` returns it.
+    """
+
+    def __init__(
+        self, directory: str, names: Iterable[str] = (), known: Mapping[str, Pin] | None = None
+    ) -> None:
+        self.directory = directory
+        self._pins = {} if known is None else dict(known)
+        self.last_check = 0.0
+        if known is None:
+            for name in names:
+                self.get(name)
+
+    def path(self, name: str) -> str:
+        """Return the path of a file."""
+        return f"{self.directory}/{name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        is_spawning = get_spawning_popen() is not None
+        return Pins, (self.directory, list(self._pins), self._pins if is_spawning else None)
+
+    def get(self, name: str) -> Pin | None:
+        """Return the pin of a file, pinning it if it has none; None if there is no such file."""
+        if name not in self._pins and (found := _stat(self.path(name))) is not None:
+            self._pins.setdefault(name, Pin.of(found))
+        return self._pins.get(name)
+
+    def forget(self, name: str) -> None:
+        """Forget the pin of a file that is about to be copied again."""
+        self._pins.pop(name, None)
+
+    def compare(self, name: str, found: os.stat_result) -> None:
+        """Raise DatasetChangedError if a file is not as pinned; pin a file that has no pin."""
+        now = Pin.of(found)
+        pin = self._pins.setdefault(name, now)
+        if not pin.agrees(now):
+            raise _changed(f"file://{self.directory}/{name}", pin, now)
+
+    def check(self, name: str) -> None:
+        """Raise DatasetChangedError if a file that is not open is not as pinned.
+
+        A missing file is reported when it is opened.
+        """
+        found = _stat(self.path(name))
+        if found is not None:
+            self.compare(name, found)
+
+    def map(self, name: str) -> Buffer:
+        """Open a file and return its content: a `PinnedMap`, or a copy where maps are unsupported.
+
+        Raises
+        ------
+        DatasetChangedError
+            If the file is not as pinned.
+        FileNotFoundError, IsADirectoryError
+            If there is no such file.
+        """
+        with open(self.path(name), "rb", buffering=0) as file:
+            found = os.fstat(file.fileno())
+            self.compare(name, found)
+            content = map_file(file.fileno(), PinnedMap)
+            held = map_of(content)
+            if held is None:
+                self.compare(name, os.fstat(file.fileno()))
+            else:
+                held.pins, held.name, held.inode = self, name, (found.st_dev, found.st_ino)
+        return content
+
+
+class PinnedFile:
+    """An open file that has a pin, of which parts are read. Safe to share between threads.
+
+    Parameters
+    ----------
+    pins : Pins
+        The pins of the dataset.
+    name : str
+        Name of the file.
+
+    Attributes
+    ----------
+    file : pyarrow.OSFile
+        The file. Wherever its path leads by now, this is still the file that was opened.
+    size : int
+        The size of the file in bytes.
+
+    Raises
+    ------
+    DatasetChangedError
+        If the file is not as pinned.
+    FileNotFoundError, IsADirectoryError
+        If there is no such file.
+    """
+
+    def __init__(self, pins: Pins, name: str) -> None:
+        self._pins, self._name = pins, name
+        path = pins.path(name)
+        try:
+            self.file = pa.OSFile(os.fsencode(path))
+        except OSError as error:
+            if os.path.isdir(path):  # Arrow's error has no number
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from error
+            raise
+        self.check()
+        self.size: int = self.file.size()
+
+    def check(self) -> None:
+        """Raise DatasetChangedError if the file was written to."""
+        self._pins.compare(self._name, os.fstat(self.file.fileno()))
+
+    def read_last(self, count: int) -> bytes:
+        """Return the last bytes of the file."""
+        found: bytes = self.file.read_at(count, self.size - count)
+        self.check()
+        return found
+
+
+class PinnedMap(mmap.mmap):
+    """A memory map of a pinned file. It shows what is written to that file later.
+
+    Attributes
+    ----------
+    pins : Pins
+        The pins of the dataset.
+    name : str
+        Name of the file.
+    inode : tuple of int
+        The device and the inode of the file.
+    """
+
+    pins: Pins
+    name: str
+    inode: tuple[int, int]
+
+    def check(self) -> None:
+        """Raise DatasetChangedError if the file was written to.
+
+        If its path now leads to another file, or to none, the map still has the old content.
+        """
+        found = _stat(self.pins.path(self.name))
+        if found is not None and (found.st_dev, found.st_ino) == self.inode:
+            self.pins.compare(self.name, found)
+
+    def check_for_sample(self) -> None:
+        """Check like `check`, unless a map of the dataset was checked a moment ago."""
+        pins, clock = self.pins, time.perf_counter
+        if clock() - pins.last_check > _BETWEEN_CHECKS:
+            self.check()
+            pins.last_check = clock()
+
+
+def map_of(content: Buffer) -> PinnedMap | None:
+    """Return the map that a file's content is in; None if it is in memory or not pinned."""
+    found = content.obj if isinstance(content, memoryview) else None
+    return found if isinstance(found, PinnedMap) else None
+
+
+@contextmanager
+def unchanged(maps: Iterable[PinnedMap | None]) -> Iterator[None]:
+    """Check maps before and after a block that copies from them, also if it raises an error.
+
+    Raises
+    ------
+    DatasetChangedError
+        If one of the files was written to.
+    """
+    held = [one for one in maps if one is not None]
+    for one in held:
+        one.check()
+    try:
+        yield
+    finally:
+        for one in held:
+            one.check()
+
+
+def _stat(path: str) -> os.stat_result | None:
+    """Return the state of the file at a path; None if there is none, or it cannot be reached."""
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
+def _changed(url: str, pin: Pin, now: Pin) -> DatasetChangedError:
+    if pin.size != now.size:
+        found = f"it had {pin.size:,} bytes, and now has {now.size:,}"
+    else:
+        was, is_now = (_time(one.mtime_ns) for one in (pin, now))
+        found = f"only its modification time differs: it was {was}, and is now {is_now}"
+    return DatasetChangedError(
+        f"{url} was changed after the dataset was opened ({found}), so old and new rows would be "
+        "mixed. Open the dataset again. Next time, write to a new directory instead",
+        url=url,
+    )
+
+
+def _time(mtime_ns: int) -> str:
+    seconds, rest = divmod(mtime_ns, _SECOND)
+    found = datetime.fromtimestamp(seconds, timezone.utc)
+    return f"{found:%Y-%m-%d %H:%M:%S}.{rest:09} UTC"
