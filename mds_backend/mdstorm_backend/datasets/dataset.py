@@ -203,8 +203,10 @@ class Dataset(WholeDataset):
         self.whole = self.whole or self.fingerprint
         if self.pins is None and self.location.is_local_disk:
             self.pins = Pins(self.location.path)
-            for shard in index.shards if self.prepare is None else ():
-                self._pin(shard)
+            if self.prepare is None:  # otherwise they are pinned when they are brought
+                self.pins.pin([shard.stored.basename for shard in index.shards])
+                packed = [shard for shard in index.shards if shard.zip_data is not None]
+                self.pins.pin([s.raw_data.basename for s in packed if not self._pin(s)])
         # With a cache limit, keep few shards open: a removed file takes up space until closed.
         limited = self.cache is not None and self.cache.limit is not None
         self._open_shards: OpenShards[MDSShard] = (

@@ -122,6 +122,8 @@ def _no_collection() -> Iterator[None]:
 
 def _share(last: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
     """Reuse the previous shard's column lists where they are equal, which halves the memory."""
+    if "column_names" not in value:
+        return value
     for key in _OF_COLUMNS & value.keys():
         if last.setdefault(key, value[key]) == value[key]:
             value[key] = last[key]
@@ -330,9 +332,11 @@ def check_basename(value: Any, reserved: str) -> str:
         long for a file name.
     """
     name = check_text(value, "a basename")
+    if len(name) <= _MAX_COMPONENT_BYTES and name != reserved and _PLAIN_PATH.fullmatch(name):
+        return name  # like nearly all names
     size = len(name) if name.isascii() else len(name.encode("utf-8"))
     components = name.split("/")
-    if not _PLAIN_PATH.fullmatch(name) and (
+    if (
         any(component in ("", ".", "..") for component in components)
         or "\\" in name
         or "\0" in name

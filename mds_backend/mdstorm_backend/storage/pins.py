@@ -81,8 +81,7 @@ class Pins:
         self._pins = {} if known is None else dict(known)
         self.last_check = 0.0
         if known is None:
-            for name in names:
-                self.get(name)
+            self.pin(names)
 
     def path(self, name: str) -> str:
         """Return the path of a file."""
@@ -91,6 +90,23 @@ class Pins:
     def __reduce__(self) -> tuple[Any, ...]:
         is_spawning = get_spawning_popen() is not None
         return Pins, (self.directory, list(self._pins), self._pins if is_spawning else None)
+
+    def pin(self, names: Iterable[str]) -> None:
+        """Pin files, except those that do not exist."""
+        try:
+            folder = os.open(self.directory, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:  # reported when a file is opened
+            return
+        try:
+            pins, stat = self._pins, os.stat
+            for name in names:
+                try:
+                    found = stat(name, dir_fd=folder)
+                except OSError:
+                    continue
+                pins[name] = Pin(found.st_size, found.st_mtime_ns)
+        finally:
+            os.close(folder)
 
     def get(self, name: str) -> Pin | None:
         """Return the pin of a file, pinning it if it has none; None if there is no such file."""
