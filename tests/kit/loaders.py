@@ -1,6 +1,7 @@
 """Loaders for the tests."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from itertools import islice
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 from hypothesis import strategies as st
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.loaders import NumberedBatches
-from mdstorm_backend.read import Block
+from mdstorm_backend.loaders import NumberedBatches, ReaderOptions
+from mdstorm_backend.order import Order
+from mdstorm_backend.read import Block, SampleSource, Steps
 
 #: Arguments of `ExactOrder`.
 shuffles = st.fixed_dictionaries(
@@ -25,6 +27,13 @@ shuffles = st.fixed_dictionaries(
 #: A function that sets this process's rank and world size.
 Launch = Callable[[int, int], None]
 in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
+
+
+def options_of(dataset: SampleSource, order: Order, **options: Any) -> ReaderOptions:
+    """Return options; those that are steps are declared as such."""
+    names = {one.name for one in fields(Steps)} & options.keys()
+    steps = Steps(**{name: options.pop(name) for name in names})
+    return ReaderOptions(dataset, order, steps=steps, **options)
 
 
 class Own(StreamingDataset):

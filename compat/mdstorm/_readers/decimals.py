@@ -24,7 +24,7 @@ def undecided_decimals(
     """
     if arguments.added["decimals"] is not None:
         return ()
-    found = (column for column in map(options.column, names) if column is not None)
+    found = (column for column in map(options.reading.column, names) if column is not None)
     return tuple(
         column.name
         for column in found

@@ -25,7 +25,7 @@ def cursor_of(options: loaders.ReaderOptions, make_items: MakeItems, batched: bo
     here = options.in_world()
     _ = here.first_plan.rows_per_epoch  # raises an error if there are more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
-    largest = None if options.files is None else options.samples_at_a_time
+    largest = None if options.reading.files is None else options.samples_at_a_time
     options = replace(options, batch_size=rows, by_shard=True, largest=largest)
     loader = loaders.Loader(options, splits=not batched)
     return ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))

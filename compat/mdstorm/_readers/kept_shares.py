@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from mdstorm._selection import RowFilter
 from mdstorm._transforms import function_identity
 from mdstorm.cache import CacheBase
 from mdstorm.transform import TransformSpec
@@ -35,18 +35,19 @@ class KeptShares:
         cache: CacheBase,
         options: ReaderOptions,
         spec: TransformSpec | None,
+        filters: Sequence[RowFilter],
         *,
-        filters: Sequence[Any],
         batched: bool,
     ) -> None:
         self._cache = cache
+        steps = options.steps
         what = [
             options.dataset.content_identity(),
             options.columns,
             options.output_columns,
-            options.fill_nulls,
-            tuple(options.null_masks),
-            options.images,
+            steps.fill_nulls,
+            steps.null_masks,
+            options.reading.images,
             # Use the parsed filters, because NumPy abbreviates the repr of long arrays.
             [row_filter.filters for row_filter in filters],
             batched,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ from mdstorm._selection import (
     prune_by_predicate,
     shortened,
 )
-from mdstorm._transforms import Executor, PandasTransform, RowTransform
+from mdstorm._transforms import PandasTransform, RowTransform, WorkerPool, pickle_function
 from mdstorm.cache import NullCache
 from mdstorm.errors import (
     ArgumentTypeError,
@@ -44,10 +44,10 @@ from mdstorm_backend.loaders import (
 from mdstorm_backend.order import Order, World
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import (
-    ImageDecoder,
-    NullPolicy,
+    Reading,
     SampleSource,
-    Transform,
+    Steps,
+    calls_apart,
     decoded_names,
     file_columns,
 )
@@ -100,59 +100,55 @@ def reader_options(
     _check_read(schema, source.schema, [*(added["fill_nulls"] or ()), *masks])
     whole = source
     with _naming_columns_left_out(source):
-        source, filters, filter_columns, conditions = _filtered(arguments, source, schema, batched)
+        source, filters, predicates, conditions = _filtered(arguments, source, schema, batched)
     source, order = _cut(arguments, source, order, overlap)
     chosen = added["rows"], added["where"]
     source = choose_rows(source, *chosen, is_shuffled=order.uses_seed)
     conditions = replace(conditions, rows=source.chosen)
     source = add_columns(source, added)
     schema = source.schema.select(source.select(schema.names))
-    names = NullPolicy(schema, added["fill_nulls"], masks).columns
-    sizes = added["size"], masks, added["max_image_bytes"]
-    images = ImageDecoder.of(schema, decoded, *sizes) if decoded else None
-    spec = arguments.transform_spec
-    read = schema if images is None else schema.with_columns(images.columns)
-    change: Transform | None = None
-    if spec is not None:
-        change = (PandasTransform if batched else RowTransform)(spec, read, names)
-    if images is not None and change is not None:
-        change = images.before(change)
-    cache = arguments.cache
+    hidden = sorted({name for one in filters for name in one.columns} - {*schema.names})
+    columns = (*schema.names, *hidden)
+    steps = Steps.declared(added, filters=filters, predicates=predicates, hidden=hidden)
+    steps = _with_functions(arguments, Reading(source, columns, steps), batched)
+    cache, spec = arguments.cache, arguments.transform_spec
     is_kept = not isinstance(cache, NullCache)
-    if is_kept and any(isinstance(step, PredicateFilter) for step in filters):
+    if is_kept and predicates:
         raise no_cache_with("predicates on columns other than partition columns")
-    function = None if spec is None else spec.func
-    calls_functions = bool(filters) or function is not None
-    in_processes = calls_functions and arguments.reader_pool_type == "process"
-    if function is not None:
-        conditions = replace(conditions, transform=name_of(function))
+    if spec is not None and spec.func is not None:
+        conditions = replace(conditions, transform=name_of(spec.func))
     options = ReaderOptions(
         source,
         order,
         conditions=conditions,
-        columns=(*schema.names, *filter_columns),
+        columns=columns,
         num_epochs=arguments.num_epochs,
-        images=images,
-        fill_nulls=added["fill_nulls"],
-        null_masks=masks,
+        steps=steps,
         source=whole.fingerprint,
         check_ranks=bool(added["check_ranks"]),
-        on_corrupt=added["on_corrupt"],
         workers=arguments.workers,
         prefetch=arguments.prefetch,
         first=begins.following if begins else Usage,
         on_pass=begins if arguments.is_share else warn_of_whole_passes,
     )
-    if options.files is not None and change is not None:
-        change = options.files.before(change, images)
-        options = replace(options, slices=True)
-    if filters or change is not None or is_kept:
-        workers = arguments.workers if in_processes else 0
-        options = replace(options, transform=Executor(filters, change, names, workers))
     if is_kept:
-        keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
-        options = replace(options, keep=keep)
+        options = replace(options, keep=KeptShares(cache, options, spec, filters, batched=batched))
     return options
+
+
+def _with_functions(arguments: ReaderArguments, reading: Reading, batched: bool) -> Steps:
+    """Return the steps of a reading with the user's function, in other processes if requested."""
+    steps, spec = reading.steps, arguments.transform_spec
+    given, schema = reading.given, reading.given_schema  # raise errors about columns to treat
+    if spec is not None:
+        kind = PandasTransform if batched else RowTransform
+        steps = replace(steps, transform=kind(spec, schema, given))
+    has_function = spec is not None and spec.func is not None
+    is_in_processes = arguments.reader_pool_type == "process"
+    if (steps.filters or steps.predicates or has_function) and is_in_processes:
+        function = pickle_function(calls_apart(replace(reading, steps=steps)))
+        steps = replace(steps, pool=WorkerPool(function, arguments.workers))
+    return steps
 
 
 @contextmanager
@@ -215,23 +211,23 @@ def _cut(
 
 def _filtered(
     arguments: ReaderArguments, source: SampleSource, schema: Schema, batched: bool
-) -> tuple[SampleSource, list[Transform], Sequence[str], Conditions]:
+) -> tuple[SampleSource, list[RowFilter], list[PredicateFilter], Conditions]:
     """Drop the shards that the selector, filters and predicate exclude.
 
     Returns
     -------
     source : SampleSource
         The shards that may hold matching rows.
-    filters : list of Transform
-        The conditions that still have to be evaluated on rows.
-    filter_columns : sequence of str
-        Columns that are read only to evaluate these conditions.
+    filters : list of RowFilter
+        The filters that still have to be evaluated on rows.
+    predicates : list of PredicateFilter
+        The predicates that still have to be evaluated on rows.
     conditions : Conditions
         The filters and predicate, for states.
     """
     conditions = Conditions()
-    steps: list[Transform] = []
-    filter_columns: list[str] = []
+    row_filters: list[RowFilter] = []
+    predicates: list[PredicateFilter] = []
     stored = _stored(source)
     over = source.over if isinstance(source, DecodedSource) else lambda stored: stored
     if arguments.rowgroup_selector is not None:
@@ -245,12 +241,7 @@ def _filtered(
             stored = stored.with_shards(left.tolist())
             done = filters.fields <= set(stored.partition_columns)
         if not done:
-            filter_columns = sorted(filters.fields - set(schema.names))
-            read = Schema((*schema, *source.schema.select(filter_columns)))
-            added = arguments.added
-            masks = added["null_masks"] or ()
-            nulls = NullPolicy(read, added["fill_nulls"], masks, source)
-            steps.append(RowFilter(filters, nulls))
+            row_filters.append(RowFilter(filters, source.schema))
     if arguments.predicate is not None:
         predicate = PredicateFilter(arguments.predicate, _stored_only(schema), batched)
         conditions = replace(conditions, predicate=described_predicate(arguments.predicate))
@@ -258,5 +249,5 @@ def _filtered(
         if all(source.schema[name] == stored.schema[name] for name in predicate.fields):
             stored, done = prune_by_predicate(stored, predicate)
         if not done:
-            steps.append(predicate)
-    return over(stored), steps, filter_columns, conditions
+            predicates.append(predicate)
+    return over(stored), row_filters, predicates, conditions

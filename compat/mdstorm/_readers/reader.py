@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 from weakref import WeakSet
 
 from mdstorm import errors
@@ -20,7 +20,7 @@ from mdstorm._readers.reading_order import sample_order
 from mdstorm._readers.schema_fields import output_schema
 from mdstorm._readers.succession import Succession, first_epoch
 from mdstorm._rows import Row
-from mdstorm._transforms import Executor, WorkerPool
+from mdstorm._transforms import WorkerPool
 from mdstorm.ngram import NGram
 from mdstorm.unischema import FIELDS, shown_fields
 from mdstorm_backend import loaders
@@ -101,7 +101,7 @@ class Reader(Described, OwnContext):
         self.schema = output_schema(
             opened.unischema,
             options.output_columns,
-            options.images,
+            options.reading.images,
             chosen=bool(arguments.schema_fields),
             spec=arguments.transform_spec,
             added=[one.column for one in options.dataset.added.values()],
@@ -112,7 +112,7 @@ class Reader(Described, OwnContext):
         self.cache = arguments.cache
         self.last_row_consumed = False
         self.stopped = False
-        self._mdstorm_items_of = items_of(self.schema, options.column, batched, ngram)
+        self._mdstorm_items_of = items_of(self.schema, options.reading.column, batched, ngram)
         self._mdstorm_cursor = cursor_of(options, self._mdstorm_items_of, batched)
         self.dataset = ReadDataset(options.dataset)
         self._mdstorm_is_empty = not len(self.dataset)
@@ -252,8 +252,7 @@ class Reader(Described, OwnContext):
 
     @property
     def _mdstorm_workers(self) -> WorkerPool | None:
-        transform = self._mdstorm_options.transform
-        return transform.workers if isinstance(transform, Executor) else None
+        return cast("WorkerPool | None", self._mdstorm_options.steps.pool)
 
     @property
     def diagnostics(self) -> dict[str, Any]:

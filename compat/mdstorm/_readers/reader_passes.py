@@ -70,7 +70,7 @@ class ReaderPasses:
                 num_epochs=options.num_epochs,
                 dataset_size=len(options.dataset),
                 spans_epochs=options.order.spans_epochs,
-                may_add_rows=options.transform is not None,
+                may_add_rows=options.calls_functions,
             )
             options = replace(options, batch_size=rows, by_shard=False, largest=None)
         self.loader = loaders.Loader(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from mdstorm._selection.predicate_filter import keep_rows
 from mdstorm_backend.datasets import Filters
-from mdstorm_backend.format import Batch
-from mdstorm_backend.read import NullPolicy
+from mdstorm_backend.format import Batch, Schema
 
 
 class RowFilter:
-    """A `Transform` that keeps only the rows that match the filters, and then handles nulls.
+    """A `Transform` that keeps only the rows that match the filters.
 
     The conditions apply to stored values: a null matches only None, even if it is filled.
 
@@ -17,23 +16,20 @@ class RowFilter:
     ----------
     filters : Filters
         The conditions.
-    nulls : NullPolicy
-        How the nulls in matching rows are filled and masked. Its schema has all columns that are
-        read, including those that the conditions use.
+    schema : Schema
+        The columns of the dataset.
 
     Attributes
     ----------
     columns : tuple of str
-        All columns that are read, and the masks.
+        The columns that the conditions use.
     """
 
-    handles_nulls = True
-
-    def __init__(self, filters: Filters, nulls: NullPolicy) -> None:
-        self.columns = nulls.columns
+    def __init__(self, filters: Filters, schema: Schema) -> None:
+        self.columns = tuple(sorted(filters.fields))
         self.filters = filters
-        self._nulls = nulls
+        self._schema = schema.select(self.columns)
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the matching rows of a batch that was read with exact nulls."""
-        return self._nulls(keep_rows(batch, self.filters.mask(batch, self._nulls.schema)))
+        return keep_rows(batch, self.filters.mask(batch, self._schema))

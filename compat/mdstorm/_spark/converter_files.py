@@ -185,14 +185,13 @@ class ModelInputs:
             given = self._columns_by_argument
             parts = [given.pop("features", self._others(options.output_columns)), *given.values()]
             outputs: tuple[Output, ...] = tuple(dict.fromkeys(map(self._stacked, parts)))
-            check_outputs(outputs, options.column, all_rows=options.reads_all_rows)
+            check_outputs(outputs, options.reading.column, all_rows=options.reads_all_rows)
             options = replace(options, outputs=outputs)
-        if options.transform is not None or len(used) == len(options.output_columns):
+        if options.calls_functions or len(used) == len(options.output_columns):
             return options
-        masks = [name for name in options.null_masks if name + MASK_SUFFIX in used]
-        read = tuple(name for name in options.schema.names if name in {*used, *masks})
-        fill = {name: value for name, value in (options.fill_nulls or {}).items() if name in read}
-        return replace(options, columns=read, fill_nulls=fill, null_masks=tuple(masks))
+        masked = [name for name in options.steps.null_masks if name + MASK_SUFFIX in used]
+        read = tuple(name for name in options.schema.names if name in {*used, *masked})
+        return replace(options, columns=read, steps=options.steps.only(read, masked))
 
     def _stacked(self, names: ColumnNames) -> Output:
         """Return the batch entry for a single column, or for the matrix of several columns."""
@@ -364,7 +363,7 @@ class ReadFiles:
     def options(self, dataset: SampleSource, order: Order) -> ReaderOptions:
         """Return the options for reading an opened dataset."""
         options = reader_options(self.arguments, dataset, order, begins=self.begins)
-        slices = options.slices or not self.arguments.added["transform_whole_shards"]
+        slices = not self.arguments.added["transform_whole_shards"]
         return self.inputs.narrowed(replace(options, slices=slices))
 
     def begun(self) -> ReadFiles:
@@ -406,7 +405,7 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
         return [
             batch_spec(name, *edited[name][1:3])
             if name in edited
-            else tf_loaders.spec_of_column(options.schema[name], options.images)
+            else tf_loaders.spec_of_column(options.schema[name], options.reading.images)
             if name in options.schema
             else tf_loaders.ColumnSpec(name, "bool")
             for name in names

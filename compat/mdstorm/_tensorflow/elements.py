@@ -158,7 +158,7 @@ class Elements:
         if not self.reader.batched_output:
             refuse_nulls_in_rows((spec.name, batch[spec.name]) for spec in self.specs)
         convert = column_for_tf if self.reader.batched_output else rows_for_tf
-        column = self._passes.loader.options.column
+        column = self._passes.loader.options.reading.column
         return tuple(convert(batch[s.name], s, column(s.name)) for s in self.specs)
 
     def _items(self) -> Iterator[Any]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from mdstorm._transforms.executor import Executor
 from mdstorm._transforms.pandas_transform import PandasTransform, batch_to_frame, is_missing
 from mdstorm._transforms.row_transform import RowTransform, declared_dtype
-from mdstorm._transforms.worker_pool import WorkerPool, function_identity
+from mdstorm._transforms.worker_pool import WorkerPool, function_identity, pickle_function
 
 __all__ = [
-    "Executor",
     "PandasTransform",
     "RowTransform",
     "WorkerPool",
@@ -16,4 +14,5 @@ __all__ = [
     "declared_dtype",
     "function_identity",
     "is_missing",
+    "pickle_function",
 ]

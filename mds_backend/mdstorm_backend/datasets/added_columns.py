@@ -24,8 +24,7 @@ from mdstorm_backend.read.added_columns import (
     paths_of_files,
     row_numbers,
 )
-from mdstorm_backend.read.block import Located, Opened
-from mdstorm_backend.read.decoded_images import reading_samples
+from mdstorm_backend.read.block import Block, Located, Opened
 from mdstorm_backend.storage import FilesBelow, NamedFiles
 
 #: Assumed size of a file, which decides how many rows are read at a time for a transform.
@@ -194,8 +193,9 @@ class AddedColumns(DatasetView):
         batch: Batch = {name: pa.array([sample[name]], pa.string()) for name in needed}
         added = {name: one.make(parts, batch) for name, one in self._own.items()}
         if self.file_reader is not None:
-            with reading_samples(lambda: [number]):
-                added = self.file_reader(added)
+            block = Block([1], batch=added, numbered=[number])
+            self.file_reader.complete(block)
+            added = block.batch
         sample |= {name: column_to_numpy(values, None)[0] for name, values in added.items()}
         return {name: sample[name] for name in names}
 

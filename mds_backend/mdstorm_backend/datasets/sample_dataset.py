@@ -48,6 +48,7 @@ from mdstorm_backend.read.added_columns import AddedColumn, Numbers
 from mdstorm_backend.read.batch_formats import formatter, to_table
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.reader import Reader
+from mdstorm_backend.read.steps import Reading
 from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:
@@ -413,14 +414,8 @@ class SampleDataset(Described, ABC):
                 )
             check_outputs(outputs, self.schema.get)
             convert = itemgetter(output_name(*outputs))
-        reader = Reader(
-            dataset=self,
-            batch_size=batch_size,
-            columns=names,
-            exact_nulls=format == "arrow",
-            outputs=outputs,
-            files=self.file_reader,
-        )
+        reading = Reading(self, names, outputs=outputs, keeps_nulls=format == "arrow")
+        reader = Reader(reading=reading, batch_size=batch_size)
         order = order.settled(follows_world=False)
         if order.follows_world:
             order = order.share_of(find_world())

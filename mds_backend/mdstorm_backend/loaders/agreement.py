@@ -438,7 +438,7 @@ def is_compared(segment: Segment) -> bool:
             f"{ranks.size} ranks, so no rank reads the other shares: pass "
             f'shard_count={ranks.size}, or cur_shard="auto"'
         )
-    if options.leaves_out_rows and segment.plan.unequal_because:
+    if options.steps.leaves_out_rows and segment.plan.unequal_because:
         _warn_once(
             "a predicate or filters leave out rows, so ranks may have different numbers of "
             "batches, and ranks with more would wait for the others forever: pass the conditions "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mdstorm_backend.base import cached_property
@@ -22,13 +22,10 @@ from mdstorm_backend.order import (
 )
 from mdstorm_backend.order.plan import Cut
 from mdstorm_backend.read import (
-    FileReader,
-    ImageDecoder,
-    NullPolicy,
-    OnCorrupt,
     Output,
+    Reading,
     SampleSource,
-    Transform,
+    Steps,
     reader,
     refill,
 )
@@ -90,21 +87,18 @@ class ReaderOptions:
         The columns to read, in this order; None for all.
     num_epochs : int or None
         Number of passes over the data; None means endless.
-    transform : Transform, optional
-        Called with the rows that are read from each shard.
+    steps : Steps
+        What is done to the rows until they are batches.
     slices : bool
-        Whether to call the transform with slices of these rows, in the exact order: see
-        `Refill`.
-    images : ImageDecoder, optional
-        Decodes images. A transform that changes image columns has to be made by the decoder's
-        `before`; images in other columns are decoded after the transform.
-    fill_nulls, null_masks, on_corrupt, check_ranks
-        See `mdstorm_backend.loaders.arguments`. Nulls are filled and masked before the transform.
+        Whether to call functions with slices of shards, in the exact order: see `Refill`. With
+        files, a transform is always called with slices.
+    check_ranks
+        See `mdstorm_backend.loaders.arguments`.
     outputs : tuple of Output
         The columns of a batch, and matrices made from several columns; by default all of
         `output_columns`.
     keep : callable, optional
-        Caches the results of the transform, in the exact order: see `Refill`.
+        Caches the rows that functions return, in the exact order: see `Refill`.
     workers, prefetch : int
         Number of threads that read ahead, and number of blocks that may be ready.
     predownload : int or None
@@ -133,14 +127,10 @@ class ReaderOptions:
     largest: int | None = None
     columns: Sequence[str] | None = None
     num_epochs: int | None = 1
-    transform: Transform | None = None
+    steps: Steps = field(default_factory=Steps)
     slices: bool = False
-    images: ImageDecoder | None = None
-    fill_nulls: Mapping[str, Any] | None = None
-    null_masks: Sequence[str] = ()
     outputs: tuple[Output, ...] = ()
     keep: refill.Keep | None = None
-    on_corrupt: OnCorrupt = "raise"
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
@@ -155,17 +145,19 @@ class ReaderOptions:
         make_scalars_plain(self)
         columns = None if self.columns is None else tuple(self.columns)
         object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "null_masks", tuple(self.null_masks or ()))
         dataset, is_chosen = self.dataset, self.dataset.chosen is not None
         order = self.order.over([StreamShape(dataset.shard_sizes)], chosen=is_chosen)
         object.__setattr__(self, "order", order)
 
     @property
     def drops_rows(self) -> bool:
-        """Whether the transform may change the number of rows, or its results are cached."""
-        if self.transform is None:
-            return False
-        return self.keep is not None or not getattr(self.transform, "keeps_rows", False)
+        """Whether functions may change the number of rows, or their results are cached."""
+        return self.keep is not None or not self.steps.keeps_rows
+
+    @property
+    def calls_functions(self) -> bool:
+        """Whether functions are called for the rows, or their results are cached."""
+        return self.keep is not None or self.steps.calls_functions
 
     @property
     def batching(self) -> Batching:
@@ -174,7 +166,8 @@ class ReaderOptions:
         if self.drops_rows:
             # Ranks can have equal numbers of batches if only the transform's function drops rows,
             # rather than a filter or predicate.
-            cut = "as returned" if self.by_shard or self.leaves_out_rows else "as stored"
+            leaves_out = self.steps.leaves_out_rows
+            cut = "as returned" if self.by_shard or leaves_out else "as stored"
         parts = max(self.num_workers, 1)
         return Batching(
             self.batch_size,
@@ -192,14 +185,9 @@ class ReaderOptions:
         return self.order.plan(self.batching, self.dataset.bounds, start, self.dataset.url)
 
     @property
-    def leaves_out_rows(self) -> bool:
-        """Whether filters or a predicate may leave out rows."""
-        return bool(getattr(self.transform, "leaves_out_rows", False))
-
-    @property
     def reads_all_rows(self) -> bool:
         """Whether all stored rows are read, and with them the nulls that are counted."""
-        return self.dataset.chosen is None and not self.leaves_out_rows
+        return self.dataset.chosen is None and not self.steps.leaves_out_rows
 
     def is_last_epoch(self, position: Position) -> bool:
         """Whether a position is in the last epoch of its pass."""
@@ -235,47 +223,29 @@ class ReaderOptions:
         }
 
     @cached_property
+    def reading(self) -> Reading:
+        """The steps for the columns of the dataset."""
+        return Reading(self.dataset, self.columns, self.steps, self.outputs)
+
+    @property
     def schema(self) -> Schema:
         """The columns that are read, as they are stored."""
-        return self.dataset.schema.select(self.dataset.select(self.columns))
+        return self.reading.schema
 
     @property
     def stored_columns(self) -> tuple[str, ...]:
         """Names of the columns that are read, without those that are not stored."""
         return tuple(name for name in self.schema.names if name not in self.dataset.added)
 
-    @cached_property
-    def nulls(self) -> NullPolicy:
-        """How nulls are filled and masked."""
-        return NullPolicy(self.schema, self.fill_nulls, self.null_masks, self.dataset)
-
-    @cached_property
-    def files(self) -> FileReader | None:
-        """Reads the files whose contents are in columns."""
-        found = self.dataset.file_reader
-        if found is None:
-            return None
-        fill = self.nulls.content_of_nulls(found.columns)
-        return replace(found, fill=fill, skips=self.on_corrupt == "skip")
-
     @property
     def samples_at_a_time(self) -> int:
         """How many samples a ``DataLoader`` worker reads at a time if no batch size is given."""
-        return _SAMPLES_AT_A_TIME if self.files is None else _FILES_AT_A_TIME
+        return _SAMPLES_AT_A_TIME if self.reading.files is None else _FILES_AT_A_TIME
 
     @property
     def output_columns(self) -> tuple[str, ...]:
         """Names of the columns in a batch."""
-        return tuple(self.transform.columns) if self.transform else self.nulls.columns
-
-    def column(self, name: str) -> Column | None:
-        """Return an output column's stored column, or None if a transform or mask made it.
-
-        A column whose nulls are filled is returned without nulls.
-        """
-        if self.transform is None or name in getattr(self.transform, "unchanged", ()):
-            return self._columns.get(name)
-        return None
+        return self.reading.columns
 
     @property
     def null_checked(self) -> list[Column]:
@@ -286,39 +256,24 @@ class ReaderOptions:
         """
         if not self.reads_all_rows:
             return []
-        columns = [
-            column for name in self.output_columns if (column := self.column(name)) is not None
-        ]
-        if self.images is not None:
-            self.images.check_nulls(columns)
+        reading = self.reading
+        found = map(reading.column, reading.columns)
+        columns = [column for column in found if column is not None]
+        if (images := reading.images) is not None:
+            images.check_nulls(columns)
         return columns
-
-    @cached_property
-    def _columns(self) -> dict[str, Column]:
-        decoded = () if self.images is None else self.images.columns
-        columns = self.schema.with_columns(decoded)
-        return {column.name: self.nulls.afterwards(column) for column in columns}
 
     @property
     def shown(self) -> list[tuple[str, str]]:
         """Image settings to show in descriptions, as name-value pairs."""
-        return [] if self.images is None else [("decode", f"{self.images}")]
+        images = self.reading.images
+        return [] if images is None else [("decode", f"{images}")]
 
     def block_reader(self, block_rows: int, recorder: Recorder | None) -> reader.Reader:
         """Return the `Reader` of these data, to which a plan gives the order."""
-        nulls_stay = not self.fill_nulls and not self.null_masks
-        is_handled = bool(getattr(self.transform, "handles_nulls", False))
         return reader.Reader(
-            dataset=self.dataset,
+            reading=self.reading,
             batch_size=self.batch_size,
-            columns=self.columns,
-            transform=self.transform,
-            prepare=None if nulls_stay or is_handled else self.nulls,
-            exact_nulls=is_handled or not nulls_stay,
-            images=self.images,
-            files=self.files,
-            outputs=self.outputs,
-            on_corrupt=self.on_corrupt,
             workers=self.workers,
             prefetch=self.prefetch,
             block_rows=block_rows,
@@ -331,7 +286,8 @@ class ReaderOptions:
     def block_rows(self) -> int:
         """Maximum number of rows in a block; 1 for blocks of one batch."""
         # Images have the same shape only within a batch, unless they are resized.
-        if self.by_shard or (self.images is not None and self.images.size is None):
+        images = self.reading.images
+        if self.by_shard or (images is not None and images.size is None):
             return 1
         return _IMAGES_AT_A_TIME if self.has_images else reader.BLOCK_ROWS
 
@@ -348,7 +304,7 @@ class ReaderOptions:
     @cached_property
     def has_images(self) -> bool:
         """Whether images or files are read, which take far more memory than in their shards."""
-        if self.images is not None or self.files is not None:
+        if self.reading.images is not None or self.reading.files is not None:
             return True
         chosen = self.dataset.schema.names if self.columns is None else self.columns
         columns = (self.dataset.schema.get(name) for name in chosen)

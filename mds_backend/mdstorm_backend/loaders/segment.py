@@ -58,16 +58,17 @@ class Segment:
 
         Batches that lose damaged samples are yielded, since all ranks need the same number.
         """
-        is_cut = self._refill is not None or self.options.on_corrupt == "skip"
+        is_cut = self._refill is not None or self.options.steps.skips
         return self.options.batch_size if self.options.drop_last and not is_cut else 0
 
     @property
     def _refill(self) -> Refill | None:
-        """The stage that cuts batches from a transform's rows, if the plan does not number them."""
+        """What cuts batches from the rows that functions return, if the plan has no numbers."""
         options, plan = self.options, self.plan.row_plan
-        if options.transform is None or plan is None:
+        if plan is None or not options.calls_functions:
             return None
-        return Refill(plan, options.dataset, options.slices, options.keep)
+        has_contents = options.reading.files is not None and options.steps.transform is not None
+        return Refill(plan, options.dataset, options.slices or has_contents, options.keep)
 
     def blocks(
         self, part: int = 0, *, block_rows: int | None = None, unread: bool = False

@@ -32,6 +32,8 @@ from mdstorm_backend.read.stacking import (
     checked_stack,
     output_name,
 )
+from mdstorm_backend.read.stages import calls_apart
+from mdstorm_backend.read.steps import Reading, Steps
 
 __all__ = [
     "ON_CORRUPT",
@@ -43,14 +45,17 @@ __all__ = [
     "OnCorrupt",
     "OpenShards",
     "Output",
+    "Reading",
     "Rows",
     "SampleSource",
     "Shard",
     "Size",
     "Stack",
     "StackOption",
+    "Steps",
     "Transform",
     "arrays_to_pandas",
+    "calls_apart",
     "check_decode",
     "check_kept",
     "check_num_epochs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Cause, work
-from mdstorm_backend.errors import CorruptDatasetError, TransformError
+from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order.chunk import Chunk, RowsOnDemand, ShardRows, numbers_of, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -25,8 +25,7 @@ class Transform(Protocol):
 
     Optional attributes describe it: ``unchanged``, the set of names of the columns that it passes
     through as stored; ``leaves_out_rows``, true if it drops rows by their values; ``keeps_rows``,
-    true if it returns every row in its place, however many rows it is given; ``handles_nulls``,
-    true if it is given nulls as they are stored, and fills and masks them itself.
+    true if it returns every row in its place, however many rows it is given.
     """
 
     @property
@@ -35,45 +34,6 @@ class Transform(Protocol):
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the transformed rows."""
-
-
-class Prepared:
-    """A transform after a step that changes columns; it has the transform's attributes.
-
-    Parameters
-    ----------
-    step : callable
-        Changes the columns, for example decodes images.
-    names : iterable of str
-        Names of the columns that the step changes.
-    transform : Transform
-        Called with the result.
-    repair : callable, optional
-        Leaves out damaged rows of the step's result, which the transform is then called with again.
-    """
-
-    def __init__(
-        self,
-        step: Callable[[Batch], Batch],
-        names: Iterable[str],
-        transform: Transform,
-        repair: Callable[[Batch], Batch] | None = None,
-    ) -> None:
-        self._step, self._transform, self._repair = step, transform, repair
-        self.columns = transform.columns
-        self.unchanged = frozenset(getattr(transform, "unchanged", ())).difference(names)
-        self.leaves_out_rows = getattr(transform, "leaves_out_rows", False)
-        self.keeps_rows = getattr(transform, "keeps_rows", False)
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Return the transformed rows."""
-        batch = self._step(batch)
-        try:
-            return self._transform(batch)
-        except CorruptDatasetError:
-            if self._repair is None:
-                raise
-        return self._transform(self._repair(batch))
 
 
 def check_kept(given: int, returned: int) -> None:
@@ -102,6 +62,8 @@ class Block:
     content_of : callable, optional
         Returns the content of a file that the rows name, once files are requested: see
         `FileReader`.
+    numbered : sequence of int, optional
+        The sample numbers in the dataset, unless they follow from `parts`.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -109,9 +71,12 @@ class Block:
     parts: list[Located] = field(default_factory=list)
     batch: Batch = field(default_factory=dict)
     content_of: Callable[[str], bytes] | None = None
+    numbered: Sequence[int] | None = None
 
-    def numbers(self) -> list[int]:
-        """Return the sample numbers in the dataset; empty once the block has been read."""
+    def numbers(self) -> Sequence[int]:
+        """Return the sample numbers in the dataset, for messages; empty if they are not known."""
+        if self.numbered is not None:
+            return self.numbered
         return [number for part in self.parts for number in part.numbers()]
 
     def batches(self) -> Iterator[Batch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -19,6 +19,10 @@ from mdstorm_backend.read.shard import Shard
 #: The action for a sample that cannot be read.
 OnCorrupt: TypeAlias = Literal["raise", "skip"]
 ON_CORRUPT = ("raise", "skip")
+#: Numbers of rows that were left out together, and why.
+LeftOut: TypeAlias = Iterable[tuple[int, CorruptDatasetError]]
+
+_Found: TypeAlias = list[tuple[int, CorruptDatasetError]]
 
 _logger = logging.getLogger(__name__)
 
@@ -56,42 +60,43 @@ class Damage:
         if number in self._shards:
             raise self._shards[number]
 
-    def leave_out(self, block: Block) -> None:
-        """Remove the damaged samples from a block that could not be read.
-
-        Batches keep their positions, with fewer rows or none, so that all ranks have the same
-        number of batches.
-        """
+    def leave_out(self, block: Block) -> LeftOut:
+        """Remove the damaged samples from a block that could not be read."""
+        left_out: _Found = []
         numbers = np.array(block.numbers(), np.int64)
         owners = self._dataset.located(numbers).owners()
         is_sound = np.ones(len(numbers), np.bool_)
         for owner in np.unique(owners).tolist():
             places = np.flatnonzero(owners == owner)
-            is_sound[places] = self._sound_in(owner, numbers[places])
+            is_sound[places] = self._sound_in(owner, numbers[places], left_out)
         sound = numbers[is_sound]
         block.parts = [self._located(sound)] if len(sound) else []
         block.sizes = _sizes_of(block.sizes, is_sound)
+        return left_out
 
-    def _sound_in(self, number: int, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return a mask of the samples in a shard that can be read."""
+    def _sound_in(
+        self, number: int, samples: npt.NDArray[np.int64], left_out: _Found
+    ) -> npt.NDArray[np.bool_]:
+        """Return a mask of the samples in a shard that can be read; add others to `left_out`."""
         try:
             self.check_shard(number)
             self._dataset.shard(number).decoded(self._columns)
         except CorruptDatasetError as error:
             self._shards[number] = error
-            _skip(len(samples), error)
+            left_out.append((len(samples), error))
             return np.zeros(len(samples), np.bool_)
-        return self._bisect(samples)
+        return self._bisect(samples, left_out)
 
-    def _bisect(self, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def _bisect(self, samples: npt.NDArray[np.int64], left_out: _Found) -> npt.NDArray[np.bool_]:
         try:
             self._read([self._located(samples)])
         except CorruptDatasetError as error:
             if len(samples) == 1:
-                _skip(1, error)
+                left_out.append((1, error))
                 return np.zeros(1, np.bool_)
             half = len(samples) // 2
-            return np.concatenate([self._bisect(samples[:half]), self._bisect(samples[half:])])
+            halves = samples[:half], samples[half:]
+            return np.concatenate([self._bisect(one, left_out) for one in halves])
         return np.ones(len(samples), np.bool_)
 
     def _located(self, samples: npt.NDArray[np.int64]) -> Located:
@@ -101,18 +106,16 @@ class Damage:
         return located
 
 
-def leave_out_rows(block: Block, damaged: Mapping[int, CorruptDatasetError]) -> None:
-    """Remove rows from a block that has been read, given the error of each.
-
-    Batches keep their positions, as in `Damage.leave_out`.
-    """
-    for error in damaged.values():
-        _skip(1, error)
+def leave_out_rows(block: Block, damaged: Mapping[int, CorruptDatasetError]) -> LeftOut:
+    """Remove rows from a block that has been read, given the error of each."""
     is_sound = np.ones(num_rows(block.batch), np.bool_)
     is_sound[list(damaged)] = False
-    rows = np.flatnonzero(is_sound)
+    rows, numbers = np.flatnonzero(is_sound), block.numbers()
+    if len(numbers) == len(is_sound):
+        block.numbered = [numbers[row] for row in rows.tolist()]
     block.batch = {name: take_values(values, rows) for name, values in block.batch.items()}
     block.sizes = _sizes_of(block.sizes, is_sound)
+    return [(1, error) for error in damaged.values()]
 
 
 def _sizes_of(sizes: Sequence[int], is_kept: npt.NDArray[np.bool_]) -> list[int]:
@@ -122,13 +125,9 @@ def _sizes_of(sizes: Sequence[int], is_kept: npt.NDArray[np.bool_]) -> list[int]
     return np.diff(until[ends]).tolist()  # type: ignore[no-any-return]
 
 
-def _skip(samples: int, error: CorruptDatasetError) -> None:
-    count("skipped", samples)
-    _warn(str(error))
-
-
-def _warn(error: str) -> None:
-    """Log a message about damaged data, unless this process has logged it before."""
+def record_skipped(rows: int, reason: str) -> None:
+    """Count rows that were left out, and log the reason unless this process has logged it."""
+    count("skipped", rows)
     mine = object()
-    if _logged.setdefault(error, mine) is mine:  # several threads may find the same damage
-        _logger.warning('Samples were skipped because on_corrupt="skip": %s', error)
+    if _logged.setdefault(reason, mine) is mine:  # several threads may find the same damage
+        _logger.warning('Samples were skipped because on_corrupt="skip": %s', reason)

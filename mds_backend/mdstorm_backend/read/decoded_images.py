@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -14,14 +12,12 @@ import pyarrow as pa
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import check_integer, check_list, is_integer
-from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.display import counted
 from mdstorm_backend.format.encodings.decode_images import rgb_pixels
 from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES
 from mdstorm_backend.format.encodings.numbers import array_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, as_arrow
-from mdstorm_backend.read.block import Prepared, Transform
 from mdstorm_backend.read.late import default_workers, map_in_threads
 
 #: Kinds of encodings that can hold image files.
@@ -32,19 +28,8 @@ _FILE = "bytes"
 #: Column names as users pass them, and an image size: one number for squares, or height and width.
 Decode: TypeAlias = str | Sequence[str]
 Size: TypeAlias = int | tuple[int, int]
-
-#: Returns the numbers of the samples being read, for error messages.
-_numbers: ContextVar[Callable[[], Sequence[int]]] = ContextVar("numbers", default=tuple)
-
-
-@contextmanager
-def reading_samples(numbers: Callable[[], Sequence[int]]) -> Iterator[None]:
-    """Include these sample numbers in decoding errors raised in this context."""
-    token = _numbers.set(numbers)
-    try:
-        yield
-    finally:
-        _numbers.reset(token)
+#: Returns the numbers of samples, for messages.
+Numbers: TypeAlias = Callable[[], Sequence[int]]
 
 
 def check_decode(decode: Decode | None, size: Size | None, most: int) -> None:
@@ -159,11 +144,6 @@ class ImageDecoder:
         sized = self.size and array_encoding(np.dtype(np.uint8), (*self.size, 3))
         return [replace(c, encoding=sized or "png", spark_type=None) for c in self.stored]
 
-    def of_stored(self) -> ImageDecoder | None:
-        """Return a decoder for the columns that are not in files; None if there are none."""
-        stored = tuple(column for column in self.stored if not column.origin.path_column)
-        return replace(self, stored=stored) if stored else None
-
     def check_nulls(self, columns: Iterable[Column]) -> None:
         """Raise NullValueError if one of `columns` is to be decoded but holds nulls."""
         for column in columns:
@@ -174,34 +154,22 @@ class ImageDecoder:
                     columns={column.name: column.null_count},
                 )
 
-    def damaged(self, batch: Batch) -> Iterator[tuple[int, errors.CorruptDatasetError]]:
+    def damaged(
+        self, batch: Batch, numbers: Numbers = tuple
+    ) -> Iterator[tuple[int, errors.CorruptDatasetError]]:
         """Yield the row of each damaged image in a batch, and its error; nulls are ignored."""
-        for found in self._encoded(batch).values():
+        for found in self._encoded(batch, numbers).values():
             yield from found.damaged()
 
-    def before(self, transform: Transform) -> Transform:
-        """Wrap a transform so that it gets decoded images, unless it passes them all through."""
-        return transform if self.after(transform) == self else Prepared(self, self.names, transform)
-
-    def after(self, transform: Transform | None) -> ImageDecoder | None:
-        """Return a decoder for images that a transform leaves encoded; None if it leaves none."""
-        if transform is None:
-            return self
-        unchanged = frozenset(getattr(transform, "unchanged", ()))
-        left = tuple(c for c in self.stored if unchanged >= self._needed(c.name))
-        return replace(self, stored=left) if left else None
-
-    def _needed(self, name: str) -> set[str]:
-        """Return the columns that decoding a column needs: itself, and its mask if it has one."""
-        return {name, name + MASK_SUFFIX} if name in self.masked else {name}
-
-    def __call__(self, batch: Batch, threads: int | None = None) -> Batch:
+    def __call__(self, batch: Batch, numbers: Numbers = tuple, threads: int | None = None) -> Batch:
         """Decode the images in a batch, each directly into its position in the column's array.
 
         Parameters
         ----------
         batch : Batch
             The rows.
+        numbers : callable
+            Returns the numbers of these samples, for messages; empty if they are not known.
         threads : int, optional
             Number of decoding threads; by default `default_workers`.
 
@@ -218,13 +186,12 @@ class ImageDecoder:
         MissingDependencyError
             If Pillow is needed and not installed.
         """
-        with work(Cause.DECODING):
-            threads, images = threads or default_workers(), self._encoded(batch)
-            return {**batch, **{name: found.decoded(threads) for name, found in images.items()}}
+        threads, images = threads or default_workers(), self._encoded(batch, numbers)
+        return {**batch, **{name: found.decoded(threads) for name, found in images.items()}}
 
-    def _encoded(self, batch: Batch) -> dict[str, _EncodedImages]:
+    def _encoded(self, batch: Batch, numbers: Numbers) -> dict[str, _EncodedImages]:
         return {
-            c.name: _EncodedImages(c, batch, self.size, c.name in self.masked, self.most)
+            c.name: _EncodedImages(c, batch, numbers, self.size, c.name in self.masked, self.most)
             for c in self.stored
             if c.name in batch
         }
@@ -234,7 +201,13 @@ class _EncodedImages:
     """The image files in one column of a batch; None where the column is null."""
 
     def __init__(
-        self, column: Column, batch: Batch, size: tuple[int, int] | None, masked: bool, most: int
+        self,
+        column: Column,
+        batch: Batch,
+        numbers: Numbers,
+        size: tuple[int, int] | None,
+        masked: bool,
+        most: int,
     ) -> None:
         self._column, self._size, self._most = column, size, most
         self._paths = batch.get(column.origin.path_column)
@@ -247,8 +220,7 @@ class _EncodedImages:
         self._present = [
             row for row, file in enumerate(self._files) if file or nulls is None or not nulls[row]
         ]
-        # Fetched here, because context variables do not reach the threads.
-        self._read_numbers = _numbers.get()
+        self._numbers = numbers
 
     def decoded(self, threads: int) -> npt.NDArray[np.uint8]:
         """Return all images as one array ``(rows, height, width, 3)``."""
@@ -322,12 +294,10 @@ class _EncodedImages:
         """Return the description of a row for error messages."""
         name, url = self._column.name, self._column.origin.url
         path = "" if self._paths is None else f", the file {self._paths[row]},"
-        return described_row(name, row, len(self._files), url, self._read_numbers()) + path
+        return described_row(name, row, len(self._files), url, self._numbers()) + path
 
 
-def described_row(
-    name: str, row: int, rows: int, url: str, numbers: Sequence[int] | None = None
-) -> str:
+def described_row(name: str, row: int, rows: int, url: str, numbers: Sequence[int]) -> str:
     """Return the description of a row for error messages.
 
     Parameters
@@ -338,10 +308,9 @@ def described_row(
         The row among those that were read together, and their number.
     url : str
         URL of the dataset.
-    numbers : sequence of int, optional
-        The numbers of these samples; by default those of `reading_samples`.
+    numbers : sequence of int
+        The numbers of these samples; empty if they are not known.
     """
-    numbers = _numbers.get()() if numbers is None else numbers
     # If a filter has dropped rows, there are more sample numbers than rows, and they do not match.
     is_known = len(numbers) == rows
     where = f"sample {numbers[row]} of" if is_known else f"row {row} among {rows} rows read from"

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -23,9 +23,10 @@ from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, MDStormError
 from mdstorm_backend.format import Batch, num_rows
 from mdstorm_backend.format.values.batch import INT32_MAX, as_arrow, too_large
-from mdstorm_backend.read.block import Block, Prepared, Transform
-from mdstorm_backend.read.damage import leave_out_rows
-from mdstorm_backend.read.decoded_images import ImageDecoder, described_row
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.decoded_images import described_row
+
+_Error = TypeVar("_Error", bound=MDStormError)
 
 #: Threads that request files; they mostly wait for a network.
 THREADS = 64
@@ -61,8 +62,6 @@ class FileReader:
         URL of the dataset, for messages.
     fill : mapping of str to bytes
         For columns, the content in place of nulls.
-    skips : bool
-        Whether to leave out rows whose file does not exist.
     at_once : int
         How many files a thread reads in a row. More than one takes less processor time; it pays if
         files are on a local disk.
@@ -72,54 +71,12 @@ class FileReader:
     fetch: Callable[[str], bytes]
     url: str
     fill: Mapping[str, bytes] = field(default_factory=dict)
-    skips: bool = False
     at_once: int = 1
     #: Sizes of the latest files, and what was missing before any file was found. Copies share both.
     _sizes: deque[int] = field(
         default_factory=partial(deque, maxlen=_LATEST), compare=False, repr=False
     )
     _missing: list[CorruptDatasetError] = field(default_factory=list, compare=False, repr=False)
-
-    def after(self, transform: Transform | None) -> FileReader | None:
-        """Return a reader of the columns that a transform passes through; None if there are none.
-
-        `transform` has been made by `before`, so it has read the files of the other columns.
-        """
-        unchanged = self.columns if transform is None else getattr(transform, "unchanged", ())
-        left = {name: path for name, path in self.columns.items() if name in unchanged}
-        return replace(self, columns=left) if left else None
-
-    def before(self, transform: Transform, images: ImageDecoder | None) -> Transform:
-        """Wrap a transform so that it gets files' content, unless it passes all of it through.
-
-        With `skips`, rows whose images the transform cannot decode with `images` are left out.
-        """
-        left = self.after(transform)
-        if left is not None and left.columns == self.columns:
-            return transform
-        repair = partial(_without_damaged, images) if self.skips and images else None
-        return Prepared(self, self.columns, transform, repair)
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Read the files of a batch; the result has fewer rows if some are left out.
-
-        Columns that already hold contents stay.
-
-        Raises
-        ------
-        MDStormError
-            If a file cannot be read, unless the row is left out.
-        """
-        if not self._unread(batch):
-            return batch
-        block = Block([num_rows(batch)], batch=batch)
-        with work(Cause.DOWNLOADS):
-            threads = min(THREADS, len(self._paths(batch))) or 1
-            with ThreadPoolExecutor(threads, "mdstorm-files") as pool:
-                begun = self._begun(batch, pool.submit)
-                block.content_of = partial(_taken, begun, Future.result)
-                self.complete(block)
-        return block.batch
 
     def ahead(
         self, blocks: Iterable[Block], requests: WorkAhead, files_ahead: int
@@ -153,37 +110,66 @@ class FileReader:
             yield waiting.popleft()[1]
 
     def complete(self, block: Block) -> None:
-        """Put the contents of files in a block, and leave out rows whose file does not exist.
+        """Put the contents of files in a block; request those that were not requested ahead.
+
+        Columns that already hold contents stay.
 
         Raises
         ------
         MDStormError
-            If a file cannot be read, unless the row is left out.
+            If a file cannot be read.
         InvalidArgumentError
-            If none of the first files exists, or the contents take more than 2 GiB.
+            If the contents take more than 2 GiB.
         """
-        content_of, block.content_of = block.content_of, None
-        assert content_of is not None
+        contents: dict[str, pa.Array] = {}
+        for name, paths in self._unread(block.batch).items():
+            content_of, values = self._content_of(block), []
+            for row, path in enumerate(paths):
+                try:
+                    values.append(self.fill.get(name) if path is None else content_of(path))
+                except MDStormError as error:
+                    raise self._placed(error, block, name, row) from error
+            if sum(len(value) for value in values if value is not None) > INT32_MAX:
+                raise too_large(f"column {name!r}")
+            contents[name] = pa.array(values, pa.binary())
+        block.batch, block.content_of = {**block.batch, **contents}, None
+
+    def missing(self, block: Block) -> dict[int, CorruptDatasetError]:
+        """Return the error of each row of a block whose file does not exist.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If none of the first files exists.
+        """
         missing: dict[int, CorruptDatasetError] = {}
         for name, paths in self._unread(block.batch).items():
-            contents: list[bytes | None] = []
-            for row, path in enumerate(paths.to_pylist()):
+            content_of = self._content_of(block)
+            for row, path in enumerate(paths):
                 try:
-                    contents.append(self.fill.get(name) if path is None else content_of(path))
-                except MDStormError as error:
-                    placed = self._placed(error, name, row, num_rows(block.batch))
-                    if not (self.skips and isinstance(placed, CorruptDatasetError)):
-                        raise placed from error
-                    missing[row] = placed
-                    contents.append(None)
-            if sum(len(content) for content in contents if content is not None) > INT32_MAX:
-                raise too_large(f"column {name!r}")
-            block.batch = {**block.batch, name: pa.array(contents, pa.binary())}
-        if missing:
-            if not self._sizes:
-                self._missing.extend(missing.values())
-                self.check_missing(_ALL_MISSING)
-            leave_out_rows(block, missing)
+                    _ = path is None or content_of(path)
+                except CorruptDatasetError as error:
+                    missing[row] = self._placed(error, block, name, row)
+        if not self._sizes:
+            self._missing.extend(missing.values())
+            self.check_missing(_ALL_MISSING)
+        return missing
+
+    def _content_of(self, block: Block) -> Callable[[str], bytes]:
+        """Return the function from path to content; read the files unless they were requested."""
+        if block.content_of is None:
+            threads = min(THREADS, len(self._paths(block.batch))) or 1
+            with ThreadPoolExecutor(threads, "mdstorm-files") as pool:
+                begun = self._begun(block.batch, pool.submit)
+            block.content_of = partial(_taken, begun, Future.result)
+        return block.content_of
+
+    def _placed(self, error: _Error, block: Block, name: str, row: int) -> _Error:
+        """Return an error with the column and number of the row in its message."""
+        placed = copy(error)  # rows with the same path share the error
+        place = described_row(name, row, num_rows(block.batch), self.url, block.numbers())
+        placed.args = (f"{place}, named by column {self.columns[name]!r}: {error}",)
+        return placed
 
     def check_missing(self, most: int = _MISSING_AT_END) -> None:
         """Raise InvalidArgumentError if this many rows were left out, and no file was found.
@@ -224,20 +210,14 @@ class FileReader:
 
     def _paths(self, batch: Batch) -> dict[str, None]:
         """Return each path once, in the order of rows."""
-        paths = (path for paths in self._unread(batch).values() for path in paths.to_pylist())
+        paths = (path for paths in self._unread(batch).values() for path in paths)
         return dict.fromkeys(path for path in paths if path is not None)
 
-    def _unread(self, batch: Batch) -> dict[str, pa.Array]:
+    def _unread(self, batch: Batch) -> dict[str, list[str | None]]:
         """Return the columns that still hold paths."""
         found = {name: as_arrow(batch[name]) for name in self.columns if name in batch}
-        return {name: paths for name, paths in found.items() if pa.types.is_string(paths.type)}
-
-    def _placed(self, error: MDStormError, name: str, row: int, rows: int) -> MDStormError:
-        """Return an error with the column and number of the row in its message."""
-        placed = copy(error)  # rows with the same path share the error
-        place = described_row(name, row, rows, self.url)
-        placed.args = (f"{place}, named by column {self.columns[name]!r}: {error}",)
-        return placed
+        unread = {name: paths for name, paths in found.items() if pa.types.is_string(paths.type)}
+        return {name: paths.to_pylist() for name, paths in unread.items()}
 
 
 def _taken(begun: Mapping[str, _Begun], result: Callable[[Any], _Contents], path: str) -> bytes:
@@ -248,9 +228,3 @@ def _taken(begun: Mapping[str, _Begun], result: Callable[[Any], _Contents], path
     if isinstance(content, MDStormError):
         raise content
     return content
-
-
-def _without_damaged(images: ImageDecoder, batch: Batch) -> Batch:
-    block = Block([num_rows(batch)], batch=batch)
-    leave_out_rows(block, dict(images.damaged(batch)))
-    return block.batch

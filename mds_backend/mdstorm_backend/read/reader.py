@@ -14,21 +14,18 @@ from weakref import WeakValueDictionary
 from mdstorm_backend.base import cached_property, is_integer
 from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.base.work_ahead import WorkAhead, next_priority
-from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
-from mdstorm_backend.format import Batch, Schema, num_rows
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.format import Batch
 from mdstorm_backend.order import Chunk, Samples
 from mdstorm_backend.order.chunk import RowsOnDemand
-from mdstorm_backend.read.block import Block, Located, Opened, Transform, check_kept
-from mdstorm_backend.read.damage import Damage, OnCorrupt, leave_out_rows
-from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
+from mdstorm_backend.read.block import Block, Located, Opened
+from mdstorm_backend.read.damage import record_skipped
 from mdstorm_backend.read.file_reader import THREADS as FILE_THREADS
-from mdstorm_backend.read.file_reader import FileReader
-from mdstorm_backend.read.gather_rows import Gatherer
-from mdstorm_backend.read.late import default_workers
-from mdstorm_backend.read.refill import Keep, Refill, joined
+from mdstorm_backend.read.refill import Keep, Refill
 from mdstorm_backend.read.sample_source import SampleSource
 from mdstorm_backend.read.shard import MemoryShard, Shard, warn_no_data
-from mdstorm_backend.read.stacking import Output, arranged
+from mdstorm_backend.read.stages import Gather, Share, Stage, Stages, run, stages_of
+from mdstorm_backend.read.steps import Reading
 
 #: A block has up to this many rows or bytes, whichever is less, but at least one batch.
 BLOCK_ROWS = 65536
@@ -48,26 +45,10 @@ class Reader:
 
     Parameters
     ----------
-    dataset : SampleSource
-        The data to read: a dataset, or several as one.
+    reading : Reading
+        The dataset, the columns to read, and the steps until they are batches.
     batch_size : int
         Rows of a batch.
-    columns : sequence of str or None
-        The columns to read, in this order; None for all.
-    transform : Transform, optional
-        Called with the rows of a batch, or of many batches if it `keeps_rows`.
-    prepare : callable, optional
-        Called with the rows as read, before the transform; must keep their number.
-    exact_nulls : bool
-        Return nulls of floating-point columns as nulls, not as NaN.
-    images : ImageDecoder, optional
-        Decodes images, after the transform and the shuffling; those that the transform changes are
-        decoded by the transform itself.
-    files : FileReader, optional
-        Reads files, after the filters and the shuffling; the transform itself reads those that it
-        changes, unless they have been read.
-    outputs : sequence of Output, optional
-        The entries of a batch, by default all columns.
     workers : int
         Threads that decode and transform ahead of use; with 0 the caller's thread does everything.
     prefetch : int
@@ -78,77 +59,34 @@ class Reader:
         Whether blocks are sent to another process, so that the first one should be small.
     samples_ahead : int
         Samples whose shards are opened ahead of use.
-    on_corrupt : {"raise", "skip"}
-        Whether a damaged sample is an error or is left out of its batch.
     recorder : Recorder, optional
         Records the work done, and the causes of the consumer's waits.
     """
 
-    dataset: SampleSource
+    reading: Reading
     batch_size: int
-    columns: Sequence[str] | None = None
-    transform: Transform | None = None
-    prepare: Callable[[Batch], Batch] | None = None
-    exact_nulls: bool = False
-    images: ImageDecoder | None = None
-    files: FileReader | None = None
-    outputs: Sequence[Output] = ()
     workers: int = 2
     prefetch: int = 4
     block_rows: int = BLOCK_ROWS
     sends: bool = False
     samples_ahead: int = 0
-    on_corrupt: OnCorrupt = "raise"
     recorder: Recorder | None = None
 
     def __post_init__(self) -> None:
         check_batch_size(self.batch_size)
+        self.dataset = self.reading.dataset
+        self._skip = record_skipped if self.reading.steps.skips else None
 
     @cached_property
-    def schema(self) -> Schema:
-        """The stored columns to read."""
-        return self._gather.schema
-
-    @cached_property
-    def _gather(self) -> Gatherer:
-        # The user's functions receive columns rather than matrices.
-        has_functions = self.prepare or self.transform or self.images
-        outputs = () if has_functions else self.outputs
-        return Gatherer.of(
-            self.dataset, self.columns, exact_nulls=self.exact_nulls, outputs=outputs
-        )
-
-    @cached_property
-    def _damage(self) -> Damage:
-        return Damage(self.dataset, self.schema.names, self._try)
-
-    def _try(self, parts: Sequence[Located]) -> None:
-        """Read samples and decode their stored images, only to check whether that fails."""
-        batch = self._gather(parts)
-        if self._stored_images is not None:
-            with reading_samples(Block(parts=list(parts)).numbers):
-                for _, error in self._stored_images.damaged(batch):
-                    raise error
-
-    @cached_property
-    def _stored_images(self) -> ImageDecoder | None:
-        """Decodes the images that are not in files, which have not been read by then."""
-        return self.images and self.images.of_stored()
-
-    @cached_property
-    def _images_left(self) -> ImageDecoder | None:
-        """Decodes the images that the transform leaves encoded."""
-        return self.images and self.images.after(self.transform)
-
-    @cached_property
-    def _keeps_rows(self) -> bool:
-        return self.transform is None or bool(getattr(self.transform, "keeps_rows", False))
+    def _gather(self) -> Gather:
+        return Gather(self.reading)
 
     @cached_property
     def _only_copies(self) -> bool:
         """Whether rows only need to be copied."""
-        is_read = self.transform is None and self.prepare is None
-        return is_read and all(column.is_numpy() for column in self.schema)
+        reading = self.reading
+        is_read = not (reading.steps.calls_functions or reading.fills_nulls)
+        return is_read and all(column.is_numpy() for column in self._gather.schema)
 
     @cached_property
     def _reads_here(self) -> bool:
@@ -159,22 +97,16 @@ class Reader:
         """Yield blocks of whole batches."""
         # Raises an error for missing columns even if nothing is read. `planned` does not, because
         # datasets that return individual samples may have different columns in each sample.
-        _ = self.schema
+        stages = stages_of(self.reading, self._gather, cut=False)
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
         threads, depth = self.workers, self.prefetch
         if self._only_copies:  # several threads would wait for the GIL
             threads, depth = 0 if self._reads_here else min(threads, 1), 2
-        blocks = self._cut(samples, self._first_batches)
         with self._openers() as openers, WorkAhead(threads, self.recorder) as readers:
-            fill = partial(self._fill, share_of=readers.share_of)
-            opened = self._opened(blocks, openers)
-            if self.files is not None:
-                complete = partial(self._completed, share_of=readers.share_of)
-                yield from self._with_files(self.files, opened, self._read, complete, readers)
-            else:
-                yield from readers.map(fill, opened, depth, first_here=self._only_copies)
+            opened = self._opened(self._cut(samples, self._first_batches), openers)
+            yield from self._run(stages, opened, readers, depth, first_here=self._only_copies)
 
     def planned(self, samples: Samples) -> Iterator[Block]:
         """Yield blocks of the same batches as `blocks`, but unread, with only their sample numbers.
@@ -188,9 +120,9 @@ class Reader:
                 yield block
 
     def refilled(self, refill: Refill, part: int = 0) -> Iterator[Block]:
-        """Yield blocks of batches that `refill` cuts from the transform's rows.
+        """Yield blocks of batches that `refill` cuts from the rows that functions return.
 
-        The transform is called with slices of shards, before shuffling and batching.
+        Functions are called with slices of shards, before shuffling and batching.
 
         Parameters
         ----------
@@ -199,83 +131,68 @@ class Reader:
         part : int
             The number of the part whose batches are yielded, among the parts in `refill.plan`.
         """
-        _ = self.schema
+        stages = stages_of(self.reading, self._gather, cut=True)
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
         with self._openers() as openers, WorkAhead(self.workers, self.recorder) as readers:
+            make = partial(self._slice, stages.slices, readers.share_of, refill.keep)
 
-            def transformed(slices: Iterable[range]) -> Iterator[MemoryShard]:
-                """Read and transform slices ahead of use."""
+            def made(slices: Iterable[range]) -> Iterator[MemoryShard]:
+                """Read slices and call functions for them, ahead of use."""
                 located = self.dataset.located
                 blocks = (Block([len(one)], [], [located(one)]) for one in slices)
                 # Shards of cached slices need not be opened.
                 opened = blocks if refill.keep is not None else self._opened(blocks, openers)
-                return readers.map(
-                    partial(self._transformed, keep=refill.keep), opened, self.prefetch
-                )
+                return readers.map(make, opened, self.prefetch)
 
-            # The transform has already been called, so it does not limit the size of a block.
-            cut = refill.blocks(transformed, part, self._most_batches)
-            left = self.files and self.files.after(self.transform)
-            if left:
-                yield from self._with_files(
-                    left, cut, self._joined, self._finished_soundly, readers
-                )
-            else:
-                yield from readers.map(self._joined_and_finished, cut, self.prefetch)
+            # Functions have already been called, so they do not limit the size of a block.
+            blocks = refill.blocks(made, part, self._most_batches)
+            yield from self._run(stages, blocks, readers, self.prefetch)
 
-    def _with_files(
+    def _run(
         self,
-        files: FileReader,
+        stages: Stages,
         blocks: Iterable[Block],
-        read: Callable[[Block], Block],
-        finish: Callable[[Block], Block],
         readers: WorkAhead,
+        depth: int,
+        *,
+        first_here: bool = False,
     ) -> Iterator[Block]:
-        """Apply `read` to blocks, read the files that they name, and apply `finish`."""
-
-        def complete(block: Block) -> Block:
-            with reading_samples(block.numbers):
-                files.complete(block)
-            return finish(block)
-
+        """Run the stages of blocks of batches, and request the files that they name ahead."""
+        finish = partial(self._finished, stages.contents or stages.batches, readers.share_of)
+        if not stages.contents:
+            yield from readers.map(finish, blocks, depth, first_here=first_here)
+            return
+        files = self.reading.files
+        assert files is not None
         threads = FILE_THREADS if self.workers else 0
+        name_files = partial(run, stages.batches, share=readers.share_of, skips=self._skip)
         with WorkAhead(threads, self.recorder, name="mdstorm-files") as requests:
-            paths = readers.map(read, blocks, self.prefetch)
-            ahead = files.ahead(paths, requests, 2 * threads)
-            yield from readers.map(complete, ahead, self.prefetch)
+            named = readers.map(name_files, blocks, depth)
+            yield from readers.map(finish, files.ahead(named, requests, 2 * threads), depth)
         files.check_missing()
 
-    def _transformed(self, block: Block, keep: Keep | None) -> MemoryShard:
-        """Read and transform one slice of a shard, unless a cache has the result."""
+    def _finished(self, stages: Sequence[Stage], share: Share, block: Block) -> Block:
+        """Run the last stages of a block, and release its shards."""
+        run(stages, block, share, skips=self._skip)
+        block.parts = []
+        return block
+
+    def _slice(
+        self, stages: Sequence[Stage], share: Share, keep: Keep | None, block: Block
+    ) -> MemoryShard:
+        """Read a slice of a shard and call functions for it, unless a cache has the result."""
         (part,) = block.parts
         assert isinstance(part.numbered, range)
 
         def make() -> Batch:
             if not part.shards:
                 part.shards = [self.dataset.shard(number) for number in part.shard_numbers]
-            read, leave_out = self._gathered_and_changed, self._damage.leave_out
-            return self._without_damage(block, read, leave_out).batch
+            return run(stages, block, share, skips=self._skip).batch
 
         name = f"{part.numbered.start}+{len(part)}"
         return MemoryShard(make() if keep is None else keep(name, make))
-
-    def _joined(self, block: Block) -> Block:
-        """Join the transformed rows of a block."""
-        assert self.transform is not None
-        with work(Cause.DECODING):
-            block.batch = joined(block, self.transform.columns)
-        block.parts = []  # it is unknown which samples the transformed rows came from
-        return block
-
-    def _joined_and_finished(self, block: Block) -> Block:
-        return self._finished_soundly(self._joined(block))
-
-    def _finished_soundly(self, block: Block, share_of: Callable[[int], int] = int) -> Block:
-        """Decode images and make matrices; leave out damaged images with ``"skip"``."""
-        finish = partial(self._finished, numbers=block.numbers, share_of=share_of)
-        return self._without_damage(block, finish, partial(_leave_out_images, self._images_left))
 
     @property
     def _first_batches(self) -> int:
@@ -286,7 +203,7 @@ class Reader:
     @property
     def _most_batches(self) -> int:
         """Maximum number of batches in a block; 1 with files, whose sizes are not known before."""
-        if self.files is not None:
+        if self.reading.files is not None:
             return 1
         return batches_per_block(self.dataset, self.block_rows, self.batch_size)
 
@@ -311,82 +228,13 @@ class Reader:
                 count -= len(taken)
                 yield dataset.located(taken, kept, is_first=is_first)
 
-        while sizes := list(islice(samples.sizes, min(batches, most) if self._keeps_rows else 1)):
+        if not self.reading.steps.keeps_rows:
+            most = 1
+        while sizes := list(islice(samples.sizes, min(batches, most))):
             offsets = list(islice(samples.offsets, len(sizes)))
             # No variable refers to the parts, so that they are freed with the block.
             yield Block(sizes, offsets, list(located(sum(sizes))))
             batches, is_first = 2 * batches, False
-
-    def _read(self, block: Block) -> Block:
-        return self._without_damage(block, self._gathered, self._damage.leave_out)
-
-    def _completed(self, block: Block, share_of: Callable[[int], int]) -> Block:
-        """Transform and finish a block whose files have been read."""
-        if self.transform is not None:
-            self._without_damage(block, self._changed, partial(_leave_out_images, self.images))
-            block.sizes = [num_rows(block.batch)]  # of the only batch
-        return self._finished_soundly(block, share_of)
-
-    def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
-        read = partial(self._filled, share_of=share_of)
-        return self._without_damage(block, read, self._damage.leave_out)
-
-    def _without_damage(
-        self, block: Block, read: Callable[[Block], Block], leave_out: Callable[[Block], None]
-    ) -> Block:
-        """Return ``read(block)``; with ``"skip"``, leave out what is damaged if that fails."""
-        try:
-            return read(block)
-        except CorruptDatasetError:
-            if self.on_corrupt == "raise":
-                raise
-        with work(Cause.DECODING):
-            leave_out(block)
-        return read(block)
-
-    def _filled(self, block: Block, share_of: Callable[[int], int]) -> Block:
-        self._gathered(block)
-        if self.transform is not None:
-            self._changed(block)
-            if len(block.sizes) == 1:
-                block.sizes = [num_rows(block.batch)]
-        return self._finished(block, block.numbers, share_of)
-
-    # The stages, each of which changes a block's batch
-
-    def _gathered(self, block: Block) -> Block:
-        with work(Cause.DECODING):
-            block.batch = self._gather(block.parts)
-            if self.prepare is not None:
-                block.batch = self.prepare(block.batch)
-        return block
-
-    def _changed(self, block: Block) -> Block:
-        assert self.transform is not None
-        given = num_rows(block.batch)
-        with reading_samples(block.numbers), work(Cause.TRANSFORMS):
-            block.batch = self.transform(block.batch)
-        if self._keeps_rows and not (self.files and self.files.skips):
-            check_kept(given, num_rows(block.batch))
-        return block
-
-    def _gathered_and_changed(self, block: Block) -> Block:
-        return self._changed(self._gathered(block))
-
-    def _finished(
-        self,
-        block: Block,
-        numbers: Callable[[], Sequence[int]],
-        share_of: Callable[[int], int] = int,
-    ) -> Block:
-        """Decode images and make matrices."""
-        if self._images_left is not None:
-            with reading_samples(numbers):
-                block.batch = self._images_left(block.batch, share_of(default_workers()))
-        if self.outputs:
-            block.batch = arranged(block.batch, self.outputs)
-        block.parts = []
-        return block
 
     def _openers(self) -> WorkAhead:
         """Return the threads that open shards; none if opening only maps a file."""
@@ -400,13 +248,14 @@ class Reader:
         dataset = self.dataset
 
         def open_shard(number: int) -> Shard:
-            if self.on_corrupt == "skip":
-                self._damage.check_shard(number)
+            if self._skip is not None:
+                self._gather.damage.check_shard(number)
             shard = (dataset.begin_shard if decodes else dataset.shard)(number)
             shard.will_need()
             if decodes:
+                gather = self._gather
                 with work(Cause.DECODING):
-                    shard.make_ready(self.schema.names, exact_nulls=self.exact_nulls)
+                    shard.make_ready(gather.schema.names, exact_nulls=gather.exact_nulls)
             return shard
 
         # Without the limit, an endless pass over a small table would plan hundreds of epochs for
@@ -486,12 +335,6 @@ def open_ahead(
             yield first
     while waiting:  # blocks are released as they are used
         yield waiting.popleft()[1]
-
-
-def _leave_out_images(images: ImageDecoder | None, block: Block) -> None:
-    """Remove the rows whose images are damaged from a block that has been read."""
-    if images is not None:
-        leave_out_rows(block, dict(images.damaged(block.batch)))
 
 
 def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:

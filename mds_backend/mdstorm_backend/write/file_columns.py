@@ -7,7 +7,6 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import pyarrow as pa
 
@@ -19,7 +18,6 @@ from mdstorm_backend.format.values.batch import INT32_MAX
 from mdstorm_backend.read import FileReader, file_columns
 from mdstorm_backend.read.added_columns import check_new
 from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.decoded_images import reading_samples
 from mdstorm_backend.storage import NamedFiles, identity_of
 
 #: Requests of each task or converting thread, and the most rows of each batch that it writes.
@@ -99,13 +97,12 @@ class FileColumns:
         with WorkAhead(_REQUESTS, name="mdstorm-files") as requests:
             for block in reader.ahead(blocks(), requests, _REQUESTS):
                 part = parts.popleft()
-                rows = range(first_row, first_row + part.num_rows)
-                with reading_samples(partial(range, rows.start, rows.stop)):
-                    reader.complete(block)
+                block.numbered = range(first_row, first_row + part.num_rows)
+                reader.complete(block)
                 names = [*part.schema.names, *self.columns]
                 contents = [block.batch[name] for name in self.columns]
                 yield pa.RecordBatch.from_arrays([*part.columns, *contents], names=names)
-                first_row = rows.stop
+                first_row += part.num_rows
 
     def identity(self) -> str | None:
         """Return a digest of the columns, and of the sizes and versions of all allowed files.

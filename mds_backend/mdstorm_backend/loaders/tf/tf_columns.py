@@ -149,11 +149,11 @@ def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> 
     """
     specs = []
     for name in options.output_columns if names is None else names:
-        column = options.column(name)
+        column = options.reading.column(name)
         if column is None:
             specs.append(ColumnSpec(name, "bool"))
             continue
-        specs.append(spec_of_column(column, options.images))
+        specs.append(spec_of_column(column, options.reading.images))
     check_nulls_of(options)
     return specs
 

@@ -31,7 +31,7 @@ from mdstorm_backend.loaders.torch.sample_iteration import (
 )
 from mdstorm_backend.loaders.torch.samples import SampleMaker
 from mdstorm_backend.order import Order, Plan, StreamShape, World, find_world
-from mdstorm_backend.read import ImageDecoder, SampleSource
+from mdstorm_backend.read import SampleSource, Steps
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -131,22 +131,13 @@ class OpenedDataset:
         splits = tuple(each._mdstorm.shown("split") for each in settings.streams)
         given = settings.fields_of(loaders.ReaderOptions)
         given |= {"dataset": dataset, "order": self.order, "batch_size": 1, "splits": splits}
-        options = loaders.ReaderOptions(**given)
-        if settings.decode:
-            images = ImageDecoder.of(
-                *(options.schema, settings.decode, settings.size, settings.null_masks),
-                settings.max_image_bytes,
-            )
-            transform = options.transform and images.before(options.transform)
-            options = replace(options, images=images, transform=transform)
-        if options.files is not None and options.transform is not None:
-            transform = options.files.before(options.transform, options.images)
-            options = replace(options, transform=transform, slices=True)
         transform = settings.transform
         name = None if transform is None else type(transform).__qualname__
         recorded = self.order.recorded({"transform": name})
-        conditions = loaders.Conditions(rows=dataset.chosen, **recorded)
-        return replace(options, conditions=conditions)
+        given["conditions"] = loaders.Conditions(rows=dataset.chosen, **recorded)
+        options = loaders.ReaderOptions(**given, steps=Steps.declared(vars(settings)))
+        _ = options.reading.images  # raises errors about columns to decode
+        return options
 
     @property
     def is_opened(self) -> bool:

@@ -124,7 +124,8 @@ class SampleIteration:
         worker = self.worker
         size = self.batch_size or (self.options.samples_at_a_time if worker.count > 1 else 1)
         here = self.options.in_world(worker.world)
-        return replace(here, batch_size=size, num_workers=worker.count, on_corrupt="raise")
+        steps = replace(here.steps, on_corrupt="raise")
+        return replace(here, batch_size=size, num_workers=worker.count, steps=steps)
 
     def _begun(self, usage: Usage) -> Iterator[Segment]:
         """Yield the segments of an iteration that begins; a worker takes part in its group's."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from mdstorm_backend.format import DTYPES, Batch, Column, is_number
 from mdstorm_backend.format.values.nested_lists import elements_of
 from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.read import column_to_numpy, decoded_images, gather_rows
+from mdstorm_backend.read import Block, column_to_numpy, stages
 
 
 class SampleMaker:
@@ -30,15 +30,14 @@ class SampleMaker:
     """
 
     def __init__(self, options: ReaderOptions) -> None:
-        self._options = replace(options, transform=None)
+        self._options = replace(options, steps=replace(options.steps, transform=None))
         self._dataset = options.dataset
         self._columns = options.columns
 
     @cached_property
     def decodes(self) -> bool:
         """Whether the format's decoder suffices to make samples: no nulls, images or files."""
-        options = self._options
-        if options.fill_nulls or options.null_masks or options.images or options.files:
+        if self._is_treated:
             return False
         return not any(column.has_nulls for column in self._dataset.schema)
 
@@ -64,34 +63,32 @@ class SampleMaker:
         shard, _ = self._dataset.locate(number)
         located = self._dataset.located(range(number, number + 1))
         located.shards = [self._dataset.shard(shard)]
-        batch = self._gather([located])
-        if not self._options.nulls.is_trivial:
-            batch = self._options.nulls(batch)
-        if self._options.files is not None:
-            with decoded_images.reading_samples(lambda: [number]):
-                batch = replace(self._options.files, skips=False)(batch)
-        if self._options.images is not None:
-            with decoded_images.reading_samples(lambda: [number]):
-                batch = self._options.images(batch)
-        return next(of_batch(batch, self._options))
+        block = stages.run(self._stages, Block([1], parts=[located]))
+        return next(of_batch(block.batch, self._options))
 
     @cached_property
     def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
         """Functions by column that convert decoded values as a block would; None: read a block."""
         if self.decodes:
             return {}
-        options = self._options
-        if not options.nulls.is_trivial or options.images or options.files:
+        if self._is_treated:
             return None
         columns = [c for c in self._options.schema if c.has_nulls and not _is_text(c)]
         found = {column.name: _of_null_column(column) for column in columns}
         finish = {name: function for name, function in found.items() if function is not None}
         return finish if len(finish) == len(found) else None
 
+    @property
+    def _is_treated(self) -> bool:
+        """Whether nulls are filled, images decoded or files read."""
+        reading = self._options.reading
+        return bool(reading.fills_nulls or reading.images or reading.files)
+
     @cached_property
-    def _gather(self) -> gather_rows.Gatherer:
-        options, nulls_stay = self._options, not self._options.nulls.is_trivial
-        return gather_rows.Gatherer.of(options.dataset, options.columns, exact_nulls=nulls_stay)
+    def _stages(self) -> Sequence[stages.Stage]:
+        reading = self._options.reading
+        found = stages.stages_of(reading, stages.Gather(reading), cut=False)
+        return [*found.batches, *found.contents]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SampleMaker, (self._options,)  # cached properties hold locks
@@ -101,7 +98,7 @@ def of_batch(batch: Batch, options: ReaderOptions) -> Iterator[dict[str, Any]]:
     """Yield the rows of a batch as samples."""
     columns = {}
     for name, values in batch.items():
-        column = options.column(name)
+        column = options.reading.column(name)
         if column is not None and column.has_nulls and not isinstance(values, np.ndarray):
             check_exact(elements_of(values), name)
         columns[name] = column_to_numpy(values, column)

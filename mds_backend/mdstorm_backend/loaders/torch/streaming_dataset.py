@@ -377,7 +377,7 @@ def blocks_of(
     """
     if not _is_read_by_sample(dataset):
         return segment.blocks(part, block_rows=block_rows)
-    if dataset._mdstorm.options.transform is not None:
+    if dataset._mdstorm.options.steps.transform is not None:
         raise InvalidArgumentError(
             f"{type(dataset).__name__} overrides __getitem__ and has a transform, which would not "
             "be called: transform each sample in __getitem__, or do not override it"
@@ -406,7 +406,7 @@ def _is_read_by_sample(dataset: StreamingDataset) -> bool:
     maker = opened.sample_maker
     # Without columns, a batch does not have its number of rows.
     decodes = (maker.decodes and not maker.is_row) or not opened.options.output_columns
-    return opened.options.transform is None and decodes
+    return opened.options.steps.transform is None and decodes
 
 
 def makes_samples(dataset: object) -> bool:

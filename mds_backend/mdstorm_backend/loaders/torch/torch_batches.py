@@ -97,7 +97,7 @@ class OutputBatches:
         Batches that take time to make are moved alone, so that later batches do not delay them.
         """
         options = self.segment.options
-        is_made_by_user = self.collate or self.batch_map or options.transform
+        is_made_by_user = self.collate or self.batch_map or options.calls_functions
         if is_made_by_user or options.has_images:
             return 1
         dataset = options.dataset

@@ -145,7 +145,7 @@ def tensor_batches(
 
     def converted(block: Block) -> tuple[Block, dict[str, list[Collated]]]:
         return block, {
-            name: split_values(convert(values, options.column(name), name), block.sizes)
+            name: split_values(convert(values, options.reading.column(name), name), block.sizes)
             for name, values in block.batch.items()
         }
 

@@ -213,15 +213,18 @@ def test_functions_get_contents_and_may_drop_rows(
     assert found == {n: -1 if c is None else len(c) for n, c in contents.items()}
 
 
-def test_function_is_not_given_files_of_rows_that_a_filter_leaves_out(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    "options", [{}, {"order": "elastic"}, {"order": "elastic", "reader_pool_type": "process"}]
+)
+def test_files_of_rows_that_a_filter_leaves_out_are_not_read(
+    tmp_path: Path, options: dict[str, Any]
 ) -> None:
     table = {"id": [0, 1, 2], "path": ["_files/a", "_files/missing", "_files/a"]}
     url = write(tmp_path, table, {"a": b"content"})
     spec = TransformSpec(counted, edit_fields=SIZE, removed_fields=["image"])
-    chosen = {"filters": [("id", "!=", 1)], "num_epochs": 1}
+    chosen = {"filters": [("id", "!=", 1)], "num_epochs": 1, **options}
     with make_batch_reader(url, transform_spec=spec, **FILES, **chosen) as reader:
-        assert [batch.size.tolist() for batch in reader] == [[7, 7]]
+        assert [size for batch in reader for size in batch.size.tolist()] == [7, 7]
 
 
 def write(folder: Path, table: Any, files: dict[str, bytes], row_group_size: int = 4) -> str:
@@ -250,7 +253,14 @@ SHIFTED = TransformSpec(
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"filters": [("id", ">=", 0)]}, {"transform_spec": SHIFTED}]
+    "options",
+    [
+        {},
+        {"filters": [("id", ">=", 0)]},
+        {"transform_spec": SHIFTED},
+        {"transform_spec": SHIFTED, "reader_pool_type": "process"},
+        {"filters": [("id", ">=", 0)], "reader_pool_type": "process"},
+    ],
 )
 @pytest.mark.parametrize("size", [None, 3])
 def test_missing_and_damaged_images_are_left_out_and_counted(

@@ -20,7 +20,7 @@ from mdstorm._selection import RowFilter
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.datasets import Filters
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.read import NullPolicy, objects
+from mdstorm_backend.read import objects
 
 DAY = dt.date(2020, 1, 1)
 TABLE = pa.table(
@@ -49,8 +49,7 @@ def pruned(dataset: ParquetDataset, filters: Filters) -> ParquetDataset:
 def kept(filters: Any, dataset: ParquetDataset) -> list[int]:
     parsed = Filters.of("filters", filters, dataset.schema)
     left = pruned(dataset, parsed)
-    row_filter = RowFilter(parsed, NullPolicy(left.schema))
-    assert row_filter.columns == left.schema.names
+    row_filter = RowFilter(parsed, left.schema)
     batches = read_all(left, exact_nulls=True)
     return [i for batch in batches for i in row_filter(batch)["id"].tolist()]
 
@@ -232,7 +231,7 @@ def test_filtered_and_chosen_rows_equal_pyarrows(table: pa.Table, conditions: An
 def test_filters_compare_object_arrays() -> None:
     batch, schema = batch_of(pa.table({"id": [0, 1], "s": ["a", "b"]}))
     batch["s"] = np.array(["a", "b"], object)  # decoded fields are stored as objects
-    row_filter = RowFilter(Filters.of("filters", [("s", "=", "b")], schema), NullPolicy(schema))
+    row_filter = RowFilter(Filters.of("filters", [("s", "=", "b")], schema), schema)
     assert row_filter(batch)["id"].tolist() == [1]
 
 
@@ -241,7 +240,7 @@ def test_filters_find_nulls_among_arrays_of_different_shapes(operator: str, kept
     batch, schema = batch_of(pa.table({"id": [0, 1, 2], "m": [[1], None, [2, 3]]}))
     batch["m"] = objects([np.ones((1, 2)), None, np.ones((2, 2))])
     parsed = Filters.of("filters", [("m", operator, None)], schema)
-    row_filter = RowFilter(parsed, NullPolicy(schema))
+    row_filter = RowFilter(parsed, schema)
     assert row_filter(batch)["id"].tolist() == kept
 
 

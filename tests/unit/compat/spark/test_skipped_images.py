@@ -119,6 +119,16 @@ def test_loader_over_reader_counts_and_logs_the_damaged_images(
     assert named == ([] if "filters" in arguments else list(DAMAGED))
 
 
+@pytest.mark.parametrize("arguments", [{"filters": [("n", "!=", 4)]}, {"order": "elastic"}])
+def test_damaged_images_are_counted_unless_a_filter_leaves_them_out(
+    tmp_path: Path, arguments: Any
+) -> None:
+    options = {"seed": 1, "num_epochs": 1, **DECODED, **arguments}
+    with in_mds(tmp_path / "data").make_torch_dataloader(batch_size=3, **options) as loader:
+        assert sorted(numbers(loader)) == SOUND
+        assert loader.statistics().skipped == (1 if "filters" in arguments else 2)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [{"filters": [("n", ">=", 1)]}, {"transform_spec": TransformSpec(same)}],

@@ -18,7 +18,7 @@ import pytest
 from tests.kit.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
-from mdstorm._transforms import Executor, function_identity
+from mdstorm._transforms import WorkerPool, function_identity, pickle_function
 from mdstorm.errors import WorkerDiedError
 from mdstorm.predicates import in_lambda
 
@@ -94,12 +94,8 @@ def test_worker_process_that_dies_raises_error(url: str) -> None:
 
 
 def pool_of(function: Any) -> Any:
-    """Return a pool with one worker process that calls `function` with the number of a batch."""
-    return Executor([lambda batch: {"n": function(batch["n"])}], None, ["n"], 1).workers
-
-
-def call(pool: Any, number: int) -> Any:
-    return pool({"n": number})["n"]
+    """Return a pool with one worker process that calls `function`."""
+    return WorkerPool(pickle_function(function), 1)
 
 
 class TestPool:
@@ -115,7 +111,7 @@ class TestPool:
 
         pool = pool_of(fail)
         with pytest.raises(RuntimeError, match="OddError: 1 and 2"):
-            call(pool, 2)
+            pool(2)
         pool.close()
 
     @pytest.mark.long
@@ -125,18 +121,18 @@ class TestPool:
 
         pool = pool_of(work)
         with pytest.raises(WorkerDiedError):
-            call(pool, -1)
-        assert call(pool, 1) == 2  # computed by a new process that replaces the dead one
+            pool(-1)
+        assert pool(1) == 2  # computed by a new process that replaces the dead one
         (worker,) = pool.alive
         pool.close()
         assert worker.process.returncode == -signal.SIGKILL
         with pytest.raises(WorkerDiedError, match="has ended the worker"):
-            call(pool, 1)
+            pool(1)
 
     def test_closing_the_pool_does_not_wait_for_a_running_function(self) -> None:
         pool = pool_of(lambda pipe: os.read(os.pipe()[0], 1))
         with ThreadPoolExecutor(1) as threads:
-            running = threads.submit(call, pool, 0)
+            running = threads.submit(pool, 0)
             while not pool.alive:
                 pass
             pool.close()
@@ -145,7 +141,7 @@ class TestPool:
 
     def test_processes_end_when_the_pool_is_freed(self) -> None:
         pool = pool_of(abs)
-        assert call(pool, -2) == 2
+        assert pool(-2) == 2
         (worker,) = pool.alive
         del pool
         assert worker.process.returncode is not None
@@ -154,8 +150,8 @@ class TestPool:
     def test_processes_end_when_their_parent_is_killed(self) -> None:
         program = (
             "import time\n"
-            "from tests.unit.compat.transforms.test_worker_processes import call, pool_of\n"
-            "call(pool_of(lambda _: (print('begun', flush=True), time.sleep(1000))), 0)\n"
+            "from tests.unit.compat.transforms.test_worker_processes import pool_of\n"
+            "pool_of(lambda _: (print('begun', flush=True), time.sleep(1000)))(0)\n"
         )
         with subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
@@ -169,13 +165,13 @@ class TestPool:
     @pytest.mark.long
     def test_forked_process_starts_its_own_workers(self) -> None:
         pool = pool_of(lambda _: os.getpid())
-        ours = call(pool, 0)
+        ours = pool(0)
         read, write = os.pipe()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             child = os.fork()
         if child == 0:
-            os.write(write, f"{call(pool, 0)} {len(caught)}".encode())
+            os.write(write, f"{pool(0)} {len(caught)}".encode())
             pool.close()
             os._exit(0)
         os.close(write)
@@ -184,13 +180,13 @@ class TestPool:
             theirs, warned = map(int, pipe.read().split())
         assert theirs != ours
         assert warned == 0
-        assert call(pool, 0) == ours
+        assert pool(0) == ours
         pool.close()
 
     @pytest.mark.long
     def test_forked_process_does_not_keep_parent_workers_alive(self) -> None:
         pool = pool_of(abs)
-        assert call(pool, -2) == 2
+        assert pool(-2) == 2
         child = os.fork()
         if child == 0:
             signal.alarm(60)
@@ -203,21 +199,11 @@ class TestPool:
         pool.close()
 
 
-class Negated:
-    """A transform of one column."""
-
-    columns = ("x",)
-
-    def __call__(self, batch: Any) -> Any:
-        return {"x": -batch["x"]}
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("workers", [0, 1])
-def test_pickled_executor_returns_the_same_batches(workers: int) -> None:
-    copy = pickle.loads(pickle.dumps(Executor([], Negated(), ["x"], workers)))  # noqa: S301
-    assert copy.columns == ("x",)
-    assert copy({"x": np.arange(2)})["x"].tolist() == [0, -1]
+def test_pickled_pool_calls_the_same_function() -> None:
+    pool = pickle.loads(pickle.dumps(pool_of(abs)))  # noqa: S301
+    assert pool(-2) == 2
+    pool.close()
 
 
 def test_function_that_workers_cannot_unpickle_raises_error(tmp_path: Path) -> None:
@@ -228,7 +214,7 @@ def test_function_that_workers_cannot_unpickle_raises_error(tmp_path: Path) -> N
     pool = pool_of(Unloadable())
     for _ in range(2):
         with pytest.raises(ValueError, match="no number"):
-            call(pool, 0)
+            pool(0)
     pool.close()
 
 

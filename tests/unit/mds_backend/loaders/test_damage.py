@@ -11,7 +11,7 @@ from tests.kit.loaders import read_all
 from tests.kit.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
-from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ElasticOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.order import ExactOrder
 
@@ -204,7 +204,7 @@ def test_only_the_damaged_sample_in_a_shard_is_skipped(tmp_path: Path) -> None:
     assert made.statistics().skipped == 1
 
 
-def test_only_the_damaged_image_in_a_batch_is_skipped(tmp_path: Path) -> None:
+def test_only_the_damaged_image_is_skipped_and_a_function_is_called_once(tmp_path: Path) -> None:
     from io import BytesIO
 
     from PIL import Image
@@ -214,9 +214,23 @@ def test_only_the_damaged_image_in_a_batch_is_skipped(tmp_path: Path) -> None:
     with MDSWriter(out=str(tmp_path), columns={"n": "int", "image": "bytes"}) as writer:
         for n in range(6):
             writer.write({"n": n, "image": b"nothing" if n == 4 else file.getvalue()})
-    made = loader(tmp_path, 3, on_corrupt="skip", decode="image", size=4)
-    batches = [(batch["n"].tolist(), tuple(batch["image"].shape)) for batch in made]
-    assert batches == [([0, 1, 2], (3, 4, 4, 3)), ([3, 5], (2, 4, 4, 3))]
+    calls: list[int] = []
+
+    class PassesImagesThrough:
+        columns, unchanged = ("n", "image"), frozenset(["n", "image"])
+
+        def __call__(self, batch: Any) -> Any:
+            calls.extend(batch["n"].tolist())
+            return batch
+
+    for transform in (None, PassesImagesThrough()):
+        order = ElasticOrder(3)
+        options = {"on_corrupt": "skip", "decode": "image", "size": 4, "transform": transform}
+        made = loader(tmp_path, 3, order=order, workers=0, **options)
+        batches = [(batch["n"].tolist(), tuple(batch["image"].shape)) for batch in made]
+        assert batches == [([0, 1, 2], (3, 4, 4, 3)), ([3, 5], (2, 4, 4, 3))]
+        assert made.statistics().skipped == 1
+    assert calls == list(range(6))
 
 
 def test_worker_processes_skip_and_count_damaged_samples(directory: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.kit.interrupting import CtrlC
-from tests.kit.loaders import Filter, Where, in_either_order, lists, taken, torch_loader
+from tests.kit.loaders import Filter, Where, in_either_order, lists, options_of, taken, torch_loader
 from tests.kit.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
@@ -51,7 +51,7 @@ def dataset(tmp_path: Path) -> Dataset:
 
 
 def options(dataset: Dataset, **given: Any) -> ReaderOptions:
-    return ReaderOptions(dataset, ExactOrder(seed=1), **given)
+    return options_of(dataset, ExactOrder(seed=1), **given)
 
 
 def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
@@ -93,7 +93,7 @@ def loader_of(
     drop_last: bool = False,
     transform: Any = None,
 ) -> Loader:
-    read = ReaderOptions(
+    read = options_of(
         dataset,
         ORDERS[order],
         batch_size=batch_size,

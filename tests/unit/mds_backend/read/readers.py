@@ -11,12 +11,25 @@ from mdstorm_backend.order.chunk import Chunk
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.plan import Batching, Position, Samples
 from mdstorm_backend.order.row_plan import RowPlan
-from mdstorm_backend.read import SampleSource
+from mdstorm_backend.read import Reading, SampleSource, Steps
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.reader import Reader
 from mdstorm_backend.read.refill import Refill
 
 IN_ORDER = ExactOrder()
+
+
+def reader_of(
+    dataset: SampleSource,
+    batch_size: int,
+    *,
+    columns: Sequence[str] | None = None,
+    transform: Any = None,
+    **options: Any,
+) -> Reader:
+    """Return a reader of a dataset's columns, with a transform."""
+    reading = Reading(dataset, columns, Steps(transform=transform))
+    return Reader(reading=reading, batch_size=batch_size, **options)
 
 
 def exact(
@@ -35,7 +48,7 @@ def exact(
     number, parts = part
     batching = Batching(batch_size, drop_last=drop_last, num_epochs=num_epochs, num_parts=parts)
     plan = order.resolved().plan(batching, dataset.bounds, place, "")
-    reader = Reader(dataset=dataset, batch_size=batch_size, **options)
+    reader = reader_of(dataset, batch_size, **options)
     return (reader.planned if unread else reader.blocks)(plan.samples(number))
 
 
@@ -49,7 +62,7 @@ def numbered(
     half = len(chunk) // 2
     chunks: Iterator[Chunk] = iter([chunk[:half], chunk[half:]])
     samples = Samples(chunks, sizes, count(1))
-    return Reader(dataset=dataset, batch_size=batch_size, **options).blocks(samples)
+    return reader_of(dataset, batch_size, **options).blocks(samples)
 
 
 def pieces(
@@ -66,7 +79,7 @@ def pieces(
     """Return blocks of results from a transform that gets a rank's rows shard by shard."""
     batching = Batching(batch_size, "as returned", num_epochs=num_epochs, num_parts=part[1])
     plan = RowPlan(order.resolved(), dataset.bounds, batching=batching, start=start)
-    reader = Reader(dataset=dataset, batch_size=batch_size, **options)
+    reader = reader_of(dataset, batch_size, **options)
     return reader.refilled(Refill(plan, dataset, slices), part[0])
 
 

@@ -9,6 +9,8 @@ import pytest
 from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, MissingFileError
 from mdstorm_backend.read import Block, FileReader
+from mdstorm_backend.read.damage import record_skipped
+from mdstorm_backend.read.stages import Files, run
 
 
 class Blocks:
@@ -41,7 +43,7 @@ def test_blocks_are_drawn_up_to_a_number_or_size_of_files(
 ) -> None:
     reader = FileReader({"image": "path"}, lambda path: bytes(size), "url")
     for path in "abc":  # now the size is known
-        reader({"image": pa.array([path])})
+        reader.complete(Block([1], batch={"image": pa.array([path])}))
     blocks = Blocks()
     with WorkAhead(threads) as requests:
         ahead = reader.ahead(blocks, requests, files_ahead)
@@ -78,10 +80,11 @@ def test_missing_files_are_an_error_unless_some_file_exists() -> None:
         return b""
 
     for paths, is_error in ((["a"] * 31, False), (["a"] * 32, True), (["there", *"a" * 40], False)):
-        reader = FileReader({"image": "path"}, fetch, "url", skips=True)
-        batch = {"image": pa.array(paths)}
+        files = [Files(FileReader({"image": "path"}, fetch, "url"))]
+        block = Block([len(paths)], batch={"image": pa.array(paths)})
         if is_error:
             with pytest.raises(InvalidArgumentError, match=r"none of the first 32 files"):
-                reader(batch)
+                run(files, block, skips=record_skipped)
         else:
-            assert reader(batch)["image"].to_pylist() == [b""] * paths.count("there")
+            run(files, block, skips=record_skipped)
+            assert contents(block) == [b""] * paths.count("there")

@@ -20,14 +20,15 @@ from tests.unit.mds_backend.read.readers import (
     flat,
     numbered,
     pieces,
+    reader_of,
     values,
 )
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
-from mdstorm_backend.format import Batch, as_arrow
+from mdstorm_backend.format import as_arrow
 from mdstorm_backend.order import Batching, ExactOrder, Position
-from mdstorm_backend.read.reader import SMALL, Reader, batches_per_block
+from mdstorm_backend.read.reader import SMALL, batches_per_block
 
 
 @pytest.fixture(scope="module")
@@ -165,13 +166,6 @@ def test_block_is_limited_in_rows_and_bytes(
     assert batches_per_block(dataset, 16_384, batch_size) == batches
 
 
-def test_prepare_is_applied_to_each_block(fixed: Dataset) -> None:
-    def prepare(batch: Batch) -> Batch:
-        return {"number": np.asarray(batch["number"]) * 2}
-
-    assert values(numbered(fixed, range(7), prepare=prepare)) == [[0, 2, 4, 6], [8, 10, 12]]
-
-
 def test_transform_gets_the_rows_of_a_batch(fixed: Dataset) -> None:
     even = OnNumbers(lambda numbers: numbers[numbers % 2 == 0])
     blocks = list(numbered(fixed, [1, 2, 4, 3, 5, 7, 8], 3, transform=even))
@@ -266,7 +260,7 @@ def test_infinite_pass_plans_one_epoch_ahead(tmp_path: Path) -> None:
             planned += size
             yield size
 
-    reader = Reader(dataset=dataset, batch_size=10, block_rows=10, samples_ahead=65_536)
+    reader = reader_of(dataset, 10, block_rows=10, samples_ahead=65_536)
     blocks: Any = reader.blocks(samples._replace(sizes=sizes()))
     with closing(blocks):
         next(blocks)

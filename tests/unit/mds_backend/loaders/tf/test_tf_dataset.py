@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.kit.loaders import Filter, Launch, Repeat, Where, taken
+from tests.kit.loaders import Filter, Launch, Repeat, Where, options_of, taken
 from tests.kit.loaders import column as torch_column
 from tests.kit.loaders import torch_loader as torch_of
 from tests.kit.small_datasets import array_of, write_dataset, write_numbers
@@ -39,7 +39,7 @@ def make(dataset: Dataset, batch_size: int = 4, **options: Any) -> Any:
     """Make a dataset that reads in stored order by default."""
     order = ExactOrder(**options.pop("shuffle", {})).resolved()
     specs = options.pop("specs", None)
-    read = ReaderOptions(dataset, order, **options)
+    read = options_of(dataset, order, **options)
     return make_tf_dataset(lambda: read, batch_size=batch_size, specs=specs)
 
 
@@ -300,7 +300,7 @@ with_either_order = pytest.mark.parametrize("order", ORDERS)
 
 
 def made_in(order: str, dataset: Dataset, **options: Any) -> Any:
-    read = ReaderOptions(dataset, ORDERS[order], **options)
+    read = options_of(dataset, ORDERS[order], **options)
     return make_tf_dataset(lambda: read, batch_size=BATCH)
 
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
+from tests.kit.loaders import options_of
 
 from mdstorm_backend import ExactOrder
 from mdstorm_backend.errors import MDStormError
-from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import make_tf_dataset
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
@@ -22,7 +22,7 @@ def dataset_of(directory: Path, columns: dict[str, Any], **options: Any) -> Parq
 
 def tf_batches(dataset: ParquetDataset, batch_size: int, **options: Any) -> Any:
     return make_tf_dataset(
-        lambda: ReaderOptions(dataset, ExactOrder().resolved(), **options),
+        lambda: options_of(dataset, ExactOrder().resolved(), **options),
         batch_size=batch_size,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+from tests.kit.loaders import options_of
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder
@@ -20,12 +21,12 @@ ROWS, SHARDS = 100, 10
 WHOLE = list(range(ROWS))
 
 
-def options_of(dataset: Dataset, **options: Any) -> ReaderOptions:
-    return ReaderOptions(dataset, ExactOrder().resolved(), **options)
+def in_order(dataset: Dataset, **options: Any) -> ReaderOptions:
+    return options_of(dataset, ExactOrder().resolved(), **options)
 
 
 def make(dataset: Dataset, batch_size: int = 30, **options: Any) -> Any:
-    return make_tf_dataset(lambda: options_of(dataset, **options), batch_size=batch_size)
+    return make_tf_dataset(lambda: in_order(dataset, **options), batch_size=batch_size)
 
 
 def rows(dataset: Any) -> list[int]:
@@ -55,7 +56,7 @@ def test_datasets_of_different_kinds_return_their_own_batches(
 @pytest.mark.parametrize("taken", [0, 1, 4])
 def test_dataset_is_freed_after_its_last_reference(numbers: Dataset, taken: int) -> None:
     def read() -> ReaderOptions:
-        return options_of(numbers)
+        return in_order(numbers)
 
     dataset = make_tf_dataset(read, batch_size=30)
     for _ in zip(range(taken), dataset, strict=False):

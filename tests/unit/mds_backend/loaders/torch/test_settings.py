@@ -20,6 +20,7 @@ from mdstorm_backend.base import declared
 from mdstorm_backend.datasets.stream_files import StreamDefaults
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.read import Steps
 
 GIVEN: dict[str, Any] = {"shuffle": True, "num_canonical_nodes": 2, "shuffle_block_size": 20}
 
@@ -265,7 +266,7 @@ def test_assigning_an_argument_of_a_loader_raises_error(urls: list[str], name: s
 
 def test_defaults_are_those_of_the_dataclasses_that_the_arguments_are_passed_to() -> None:
     defaults = {name: one.default for name, one in declared(StreamingDataset.__init__).items()}
-    for kind in (StreamDefaults, ElasticOrder, ReaderOptions):
+    for kind in (StreamDefaults, ElasticOrder, ReaderOptions, Steps):
         defaults |= {one.name: one.default for one in fields(kind)}
     for name in ("streams", "order", "batch_size", "world"):  # mean something else there
         del defaults[name]
