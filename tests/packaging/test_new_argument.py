@@ -1,5 +1,8 @@
 """A new argument is declared in one file, and takes effect in another: a patch of two files.
 
+A new step to batches is a class and a line of `read/stages.py`, and an argument of loaders and
+readers, declared once.
+
 The hunks of these patches end with the lines that they add, so that they still apply if another
 argument is added at the same places. If one no longer applies, make its changes by hand, and write
 it like this again.
@@ -18,8 +21,9 @@ from tests.kit.small_datasets import write_numbers
 pytestmark = pytest.mark.newest
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
-#: A reader argument, and an argument of `StreamingDataset`.
+#: A reader argument, an argument of `StreamingDataset`, and a step to batches of both.
 OF_READERS, OF_DATASETS = "max_rows_per_shard.patch", "max_samples.patch"
+STEP = "normalize.patch"
 PROGRAM = """
 import inspect, sys, warnings
 
@@ -131,6 +135,48 @@ assert "pass max_samples=" in error(AttributeError, setattr, dataset(), "max_sam
 """
 
 
+STEP_PROGRAM = """
+import inspect, sys
+
+import numpy as np
+
+from mdstorm import TransformSpec, make_batch_reader
+from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
+
+url = sys.argv[1]
+
+
+def numbers(batches):
+    return [number for batch in batches for number in np.asarray(batch).ravel().tolist()]
+
+
+dataset = open_dataset(url)
+expected = [(number - 10) / 4 for number in range(len(dataset))]
+converter = SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
+given = {"normalize": {"number": (10.0, 4.0)}}
+plain = {"shuffle_row_groups": False, "num_epochs": 1, **given}
+above = {"filters": [("number", ">", 7)], "transform_spec": TransformSpec(lambda frame: frame)}
+for first, options in [
+    (0, {}),
+    (0, {"features": ["number"], "stack": True}),
+    (8, above),
+    (8, {**above, "reader_pool_type": "process"}),
+]:
+    with converter.make_torch_dataloader(batch_size=4, **plain, **options) as loader:
+        batches = (batch["number"] if isinstance(batch, dict) else batch for batch in loader)
+        assert numbers(batches) == expected[first:]
+with make_batch_reader(url, **plain) as reader:
+    assert numbers(item.number for item in reader) == expected
+source = StreamingDataset(local=url[7:], batch_size=4, order=ExactOrder(), **given)
+assert numbers(batch["number"] for batch in StreamingDataLoader(source, batch_size=4)) == expected
+assert source[14]["number"] == 1
+for function in (StreamingDataset, make_batch_reader, converter.make_tf_dataset):
+    assert inspect.signature(function).parameters["normalize"].default is None
+    assert "\\nnormalize : mapping of str to (float, float)" in inspect.getdoc(function)
+"""
+
+
 @pytest.fixture
 def patched(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +211,23 @@ def test_dataset_argument_limits_samples_and_is_checked_shown_and_compared(
 ) -> None:
     write_numbers(tmp_path / "mds", 300)
     run_program(DATASET_PROGRAM, str(tmp_path / "mds"), cwd=tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("patched", [STEP], indirect=True)
+def test_step_changes_batches_and_samples_of_both_front_ends(patched: None, tmp_path: Path) -> None:
+    write_numbers(tmp_path / "mds", 30)
+    run_program(STEP_PROGRAM, (tmp_path / "mds").as_uri(), cwd=tmp_path)
+
+
+def test_step_is_a_class_a_line_and_a_declaration() -> None:
+    patch = (FOLDER / STEP).read_text()
+    added = [line[1:] for line in patch.splitlines() if line.startswith("+") and line[1:2] != "+"]
+    assert sum(line.startswith("class ") for line in added) == 1
+    assert [line for line in added if "[Normalize(" in line] == [
+        "    last += [Normalize(steps.normalize)] if steps.normalize else []"
+    ]
+    run_command("git", "apply", "--check", "--unidiff-zero", FOLDER / STEP, cwd=ROOT)
 
 
 @pytest.mark.parametrize("name", [OF_READERS, OF_DATASETS])

@@ -88,11 +88,6 @@ class NullPolicy:
         """Names of the columns in a treated batch, including masks."""
         return (*self.schema.names, *(name + MASK_SUFFIX for name in self.masks))
 
-    @property
-    def is_trivial(self) -> bool:
-        """Whether no column is filled or masked."""
-        return not self.fill and not self.masks
-
     def afterwards(self, column: Column) -> Column:
         """Return the column after filling and masking, which has no nulls if it is treated."""
         if not self._is_treated(column):

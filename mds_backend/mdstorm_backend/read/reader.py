@@ -78,15 +78,14 @@ class Reader:
         self._skip = record_skipped if self.reading.steps.skips else None
 
     @cached_property
-    def _gather(self) -> Gather:
-        return Gather(self.reading)
+    def _stages(self) -> Stages:
+        return stages_of(self.reading, cut=False)
 
     @cached_property
     def _only_copies(self) -> bool:
         """Whether rows only need to be copied."""
-        reading = self.reading
-        is_read = not (reading.steps.calls_functions or reading.fills_nulls)
-        return is_read and all(column.is_numpy() for column in self._gather.schema)
+        is_numpy = (column.is_numpy() for column in self._stages.gather.schema)
+        return self.reading.only_copies and all(is_numpy)
 
     @cached_property
     def _reads_here(self) -> bool:
@@ -97,7 +96,7 @@ class Reader:
         """Yield blocks of whole batches."""
         # Raises an error for missing columns even if nothing is read. `planned` does not, because
         # datasets that return individual samples may have different columns in each sample.
-        stages = stages_of(self.reading, self._gather, cut=False)
+        stages = self._stages
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
@@ -105,7 +104,8 @@ class Reader:
         if self._only_copies:  # several threads would wait for the GIL
             threads, depth = 0 if self._reads_here else min(threads, 1), 2
         with self._openers() as openers, WorkAhead(threads, self.recorder) as readers:
-            opened = self._opened(self._cut(samples, self._first_batches), openers)
+            blocks = self._cut(samples, self._first_batches)
+            opened = self._opened(blocks, openers, stages.gather)
             yield from self._run(stages, opened, readers, depth, first_here=self._only_copies)
 
     def planned(self, samples: Samples) -> Iterator[Block]:
@@ -114,7 +114,7 @@ class Reader:
         The shards of a block stay open while it is referenced.
         """
         with self._openers() as openers:
-            for block in self._opened(self._cut(samples), openers, decodes=False):
+            for block in self._opened(self._cut(samples), openers, None):
                 for part in block.parts:
                     _ = part.opened
                 yield block
@@ -131,7 +131,7 @@ class Reader:
         part : int
             The number of the part whose batches are yielded, among the parts in `refill.plan`.
         """
-        stages = stages_of(self.reading, self._gather, cut=True)
+        stages = stages_of(self.reading, cut=True)
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
@@ -141,10 +141,12 @@ class Reader:
             def made(slices: Iterable[range]) -> Iterator[MemoryShard]:
                 """Read slices and call functions for them, ahead of use."""
                 located = self.dataset.located
+                blocks: Iterator[Block]
                 blocks = (Block([len(one)], [], [located(one)]) for one in slices)
                 # Shards of cached slices need not be opened.
-                opened = blocks if refill.keep is not None else self._opened(blocks, openers)
-                return readers.map(make, opened, self.prefetch)
+                if refill.keep is None:
+                    blocks = self._opened(blocks, openers, stages.gather)
+                return readers.map(make, blocks, self.prefetch)
 
             # Functions have already been called, so they do not limit the size of a block.
             blocks = refill.blocks(made, part, self._most_batches)
@@ -242,20 +244,21 @@ class Reader:
         return WorkAhead(threads, self.recorder, name="mdstorm-open")
 
     def _opened(
-        self, blocks: Iterable[Block], openers: WorkAhead, *, decodes: bool = True
+        self, blocks: Iterable[Block], openers: WorkAhead, gather: Gather | None
     ) -> Iterator[Block]:
-        """Open the blocks' shards ahead of use, and decode them if `decodes`."""
+        """Open the blocks' shards ahead of use, and prepare them for a stage that reads rows."""
         dataset = self.dataset
 
         def open_shard(number: int) -> Shard:
-            if self._skip is not None:
-                self._gather.damage.check_shard(number)
-            shard = (dataset.begin_shard if decodes else dataset.shard)(number)
+            if gather is None:
+                shard = dataset.shard(number)
+                shard.will_need()
+                return shard
+            gather.damage.check_shard(number)
+            shard = dataset.begin_shard(number)
             shard.will_need()
-            if decodes:
-                gather = self._gather
-                with work(Cause.DECODING):
-                    shard.make_ready(gather.schema.names, exact_nulls=gather.exact_nulls)
+            with work(Cause.DECODING):
+                shard.make_ready(gather.schema.names, exact_nulls=gather.exact_nulls)
             return shard
 
         # Without the limit, an endless pass over a small table would plan hundreds of epochs for

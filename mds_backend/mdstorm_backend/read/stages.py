@@ -98,21 +98,16 @@ class Gather(Stage):
     Parameters
     ----------
     reading : Reading
-        The columns to read.
+        The columns to read. If there are no steps, matrices are made of the stored bytes.
     """
 
     cause = Cause.DECODING
 
     def __init__(self, reading: Reading) -> None:
-        steps = reading.steps
-        # Functions and decoders get columns rather than matrices.
-        gets_columns = reading.fills_nulls or steps.calls_functions or reading.images
-        self.exact_nulls = reading.keeps_nulls or reading.fills_nulls
+        self.exact_nulls = nulls = reading.keeps_nulls or reading.steps.treat_nulls
+        outputs = reading.outputs if reading.only_copies else ()
         self._gather = Gatherer.of(
-            reading.dataset,
-            reading.names,
-            exact_nulls=self.exact_nulls,
-            outputs=() if gets_columns else reading.outputs,
+            reading.dataset, reading.names, exact_nulls=nulls, outputs=outputs
         )
         self.schema = self._gather.schema
         self.damage = Damage(reading.dataset, self.schema.names, self._gather)
@@ -274,6 +269,8 @@ class Stages(NamedTuple):
 
     Attributes
     ----------
+    gather : Gather
+        The first stage.
     slices : sequence of Stage
         Run on slices of shards, from whose remaining rows batches are cut.
     batches : sequence of Stage
@@ -282,32 +279,30 @@ class Stages(NamedTuple):
         Run on blocks of batches once their files, which are requested ahead, have been read.
     """
 
+    gather: Gather
     slices: Sequence[Stage]
     batches: Sequence[Stage]
     contents: Sequence[Stage]
 
 
-def stages_of(reading: Reading, gather: Stage, *, cut: bool) -> Stages:
+def stages_of(reading: Reading, *, cut: bool) -> Stages:
     """Return the stages from stored rows to batches, in their order.
 
     Parameters
     ----------
     reading : Reading
         The steps, and the columns of a dataset.
-    gather : Stage
-        Reads the rows.
     cut : bool
         Whether batches are cut from the rows that functions return. Otherwise, blocks are batches,
         so that files can be requested ahead for functions.
     """
     steps, files, images = reading.steps, reading.files, reading.images
     filters, changes = _functions(reading)
-    first: list[Stage] = [gather]
-    if reading.fills_nulls and not steps.filters:
-        first.append(_nulls(reading))
+    first = [] if steps.filters else _nulls(reading)
     last: list[Stage] = []
     if images is not None and not reading.decodes_first:
         last.append(Images(images))
+    gather = Gather(reading)
     if reading.outputs:
         matrices = partial(arranged, outputs=reading.outputs)
         last.append(Call(matrices, Cause.BATCHING, keeps_rows=True))
@@ -318,15 +313,15 @@ def stages_of(reading: Reading, gather: Stage, *, cut: bool) -> Stages:
             filters, changes = [], [apart(0, None)]
         else:
             filters, changes = filters and [apart(0, middle)], changes and [apart(middle, None)]
+    stages = partial(Stages, gather)
     if cut:
-        join: list[Stage] = [Join(reading.columns)]
-        slices = [*first, *filters, *changes]
+        slices, join = [gather, *first, *filters, *changes], Join(reading.columns)
         if files is None or reading.reads_first:
-            return Stages(slices, [*join, *last], [])
-        return Stages(slices, join, [Files(files), *last])
+            return stages(slices, [join, *last], [])
+        return stages(slices, [join], [Files(files), *last])
     if files is None:
-        return Stages([], [*first, *filters, *changes, *last], [])
-    return Stages([], [*first, *filters], [Files(files), *changes, *last])
+        return stages([], [gather, *first, *filters, *changes, *last], [])
+    return stages([], [gather, *first, *filters], [Files(files), *changes, *last])
 
 
 def _functions(reading: Reading) -> tuple[list[Stage], list[Stage]]:
@@ -334,7 +329,7 @@ def _functions(reading: Reading) -> tuple[list[Stage], list[Stage]]:
     steps, files, images = reading.steps, reading.files, reading.images
     filters: list[Stage] = [*map(Call, steps.filters)]
     if steps.filters:
-        filters.append(_nulls(reading))
+        filters += _nulls(reading)
     filters += map(Call, steps.predicates)
     if steps.hidden:
         filters.append(Call(partial(_selected, names=reading.given), keeps_rows=True))
@@ -349,8 +344,9 @@ def _functions(reading: Reading) -> tuple[list[Stage], list[Stage]]:
     return filters, changes
 
 
-def _nulls(reading: Reading) -> Stage:
-    return Call(reading.nulls, Cause.DECODING, keeps_rows=True)
+def _nulls(reading: Reading) -> list[Stage]:
+    nulls = Call(reading.nulls, Cause.DECODING, keeps_rows=True)
+    return [nulls] if reading.steps.treat_nulls else []
 
 
 def _selected(batch: Batch, names: Sequence[str]) -> Batch:

@@ -74,6 +74,16 @@ class Steps:
         )
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there are no steps; the fields that have values by default are none."""
+        return not any(getattr(self, one.name) for one in fields(self) if not one.default)
+
+    @property
+    def treat_nulls(self) -> bool:
+        """Whether rows are read with nulls as they are stored, which are then filled or masked."""
+        return bool(self.filters or self.fill_nulls or self.null_masks)
+
+    @property
     def skips(self) -> bool:
         """Whether damaged rows are left out."""
         return self.on_corrupt == "skip"
@@ -139,9 +149,9 @@ class Reading:
         return NullPolicy(self.schema, steps.fill_nulls, steps.null_masks, self.dataset)
 
     @property
-    def fills_nulls(self) -> bool:
-        """Whether rows are read with exact nulls, which `nulls` then treats."""
-        return bool(self.steps.filters) or not self.nulls.is_trivial
+    def only_copies(self) -> bool:
+        """Whether rows only need to be copied; known without the schema."""
+        return self.steps.is_empty and self.dataset.file_reader is None
 
     @cached_property
     def images(self) -> ImageDecoder | None:

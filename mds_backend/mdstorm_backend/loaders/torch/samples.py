@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -37,7 +37,7 @@ class SampleMaker:
     @cached_property
     def decodes(self) -> bool:
         """Whether the format's decoder suffices to make samples: no nulls, images or files."""
-        if self._is_treated:
+        if not self._options.reading.only_copies:
             return False
         return not any(column.has_nulls for column in self._dataset.schema)
 
@@ -63,7 +63,8 @@ class SampleMaker:
         shard, _ = self._dataset.locate(number)
         located = self._dataset.located(range(number, number + 1))
         located.shards = [self._dataset.shard(shard)]
-        block = stages.run(self._stages, Block([1], parts=[located]))
+        following = [*self._stages.batches, *self._stages.contents]
+        block = stages.run(following, Block([1], parts=[located]))
         return next(of_batch(block.batch, self._options))
 
     @cached_property
@@ -71,24 +72,16 @@ class SampleMaker:
         """Functions by column that convert decoded values as a block would; None: read a block."""
         if self.decodes:
             return {}
-        if self._is_treated:
+        if not self._options.reading.only_copies:
             return None
         columns = [c for c in self._options.schema if c.has_nulls and not _is_text(c)]
         found = {column.name: _of_null_column(column) for column in columns}
         finish = {name: function for name, function in found.items() if function is not None}
         return finish if len(finish) == len(found) else None
 
-    @property
-    def _is_treated(self) -> bool:
-        """Whether nulls are filled, images decoded or files read."""
-        reading = self._options.reading
-        return bool(reading.fills_nulls or reading.images or reading.files)
-
     @cached_property
-    def _stages(self) -> Sequence[stages.Stage]:
-        reading = self._options.reading
-        found = stages.stages_of(reading, stages.Gather(reading), cut=False)
-        return [*found.batches, *found.contents]
+    def _stages(self) -> stages.Stages:
+        return stages.stages_of(self._options.reading, cut=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SampleMaker, (self._options,)  # cached properties hold locks

@@ -25,10 +25,12 @@ def reader_of(
     *,
     columns: Sequence[str] | None = None,
     transform: Any = None,
+    exact_nulls: bool = False,
     **options: Any,
 ) -> Reader:
     """Return a reader of a dataset's columns, with a transform."""
-    reading = Reading(dataset, columns, Steps(transform=transform))
+    steps = Steps(transform=transform)
+    reading = Reading(dataset, columns, steps, keeps_nulls=exact_nulls)
     return Reader(reading=reading, batch_size=batch_size, **options)
 
 
