@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.elastic import sampling
+from mdstorm_backend.elastic.elastic_settings import ElasticSettings
 from mdstorm_backend.elastic.partitions import Cells, Partition
 from mdstorm_backend.elastic.sampling import (
     CHUNK,
@@ -30,9 +31,6 @@ from mdstorm_backend.elastic.shuffles import permutation
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import World, ceil_div
 
-if TYPE_CHECKING:
-    from mdstorm_backend.elastic.elastic_order import ElasticOrder
-
 #: The numbers of an epoch's remaining global batches, and the rank's ids in some of them.
 _Batches: TypeAlias = tuple[range, Callable[[Ids], Ids]]
 
@@ -43,7 +41,7 @@ class Epoch:
 
     Attributes
     ----------
-    order : ElasticOrder
+    order : ElasticSettings
         The order, with canonical nodes and block size resolved.
     streams : tuple of ShardSample
         The part of the epoch that each stream contributes.
@@ -57,7 +55,7 @@ class Epoch:
         The number of nodes at the start of the epoch.
     """
 
-    order: ElasticOrder
+    order: ElasticSettings
     streams: tuple[ShardSample, ...]
     world: World
     epoch: int
@@ -143,7 +141,7 @@ def _looked_up(sample_ids: Callable[[Ids], IntArray], entries: Ids) -> Ids:
 
 
 def rank_work(
-    order: ElasticOrder,
+    order: ElasticSettings,
     epoch: int,
     sample_in_epoch: int = 0,
     initial_physical_nodes: int | None = None,
@@ -153,7 +151,7 @@ def rank_work(
 
     Parameters
     ----------
-    order : ElasticOrder
+    order : ElasticSettings
         The order, with this process's world and at least one stream.
     epoch : int
         Number of the epoch, starting at 0.
@@ -208,7 +206,7 @@ def rank_work(
 
 
 def samples_of_ranks(
-    order: ElasticOrder, sample_in_epoch: int, initial_physical_nodes: int
+    order: ElasticSettings, sample_in_epoch: int, initial_physical_nodes: int
 ) -> list[int]:
     """Return how many samples each rank has left in an epoch, or [] if the numbers are equal.
 

@@ -10,18 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.elastic.batching import rank_work, samples_of_ranks
+from mdstorm_backend.elastic.elastic_settings import ElasticSettings
 from mdstorm_backend.elastic.sampling import Ids
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import Chunk, Plan, Position, Samples, ceil_div
-
-if TYPE_CHECKING:
-    from mdstorm_backend.elastic.elastic_order import ElasticOrder
 
 #: With this many samples or more, computing an epoch's ids takes longer than reading a few batches.
 MANY_SAMPLES = 1 << 17
@@ -37,13 +35,13 @@ class ElasticPlan(Plan):
 
     Attributes
     ----------
-    order : ElasticOrder
+    order : ElasticSettings
         The order, with this process's world and at least one stream.
     url : str
         URL of the dataset, for messages.
     """
 
-    order: ElasticOrder
+    order: ElasticSettings
     url: str = ""
 
     @property
@@ -274,7 +272,7 @@ def _taken(offset: int, lists: list[int]) -> list[int]:
     return taken
 
 
-def _deal(order: ElasticOrder, *arguments: Any) -> list[Ids]:
+def _deal(order: ElasticSettings, *arguments: Any) -> list[Ids]:
     """Return the remaining sample ids of each worker's part, without padding."""
     return [_without_padding(part.reshape(-1)) for part in rank_work(order, *arguments)]
 

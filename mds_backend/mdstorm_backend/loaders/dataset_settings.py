@@ -11,7 +11,7 @@ from mdstorm_backend.datasets import open_streams
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.elastic.elastic_order import SETTINGS
+from mdstorm_backend.elastic.elastic_settings import SETTINGS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.order import Order, check_order, given_world
 from mdstorm_backend.read import check_decode

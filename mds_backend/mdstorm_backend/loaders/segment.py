@@ -14,7 +14,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.order import Plan, Position
+from mdstorm_backend.order import Plan, Position, RowPlan
 from mdstorm_backend.read import Block
 from mdstorm_backend.read.refill import Refill
 from mdstorm_backend.read.shard import warn_no_data
@@ -64,8 +64,8 @@ class Segment:
     @property
     def _refill(self) -> Refill | None:
         """What cuts batches from the rows that functions return, if the plan has no numbers."""
-        options, plan = self.options, self.plan.row_plan
-        if plan is None or not options.calls_functions:
+        options, plan = self.options, self.plan
+        if not (options.calls_functions and isinstance(plan, RowPlan)):
             return None
         has_contents = options.reading.files is not None and options.steps.transform is not None
         return Refill(plan, options.dataset, options.slices or has_contents, options.keep)

@@ -308,7 +308,7 @@ class Trace:
         share = order.share_of(replace(order.world, rank=rank))
         other = replace(segment, options=replace(segment.options, order=share))
         begun = segment.position.consumed or self._skip
-        if begun and segment.plan.row_plan is not None:
+        if begun and segment.plan.counts_own_rows:
             raise StateMismatchError(
                 f"the state counts the row groups of rank {order.world.rank}, so the batches of "
                 f"rank {rank} are not known: pass the state of that rank, in its process"

@@ -12,17 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.chunk import Chunk, Numbers
+from mdstorm_backend.order.lane_order import LaneOrder
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, ceil_div
 from mdstorm_backend.order.plan import Plan, Position, Samples
 from mdstorm_backend.order.state_values import damaged
-
-if TYPE_CHECKING:
-    from mdstorm_backend.order.exact import ExactOrder
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +32,13 @@ class ExactPlan(Plan):
 
     Attributes
     ----------
-    order : ExactOrder
+    order : LaneOrder
         The order, with a fixed seed, and the rank.
     bounds : numpy.ndarray
         int64, number of each shard's first sample, then the total number of samples.
     """
 
-    order: ExactOrder
+    order: LaneOrder
     bounds: Numbers
 
     @cached_property

@@ -15,15 +15,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.chunk import Chunk
 from mdstorm_backend.order.lanes import Lanes
 from mdstorm_backend.order.state_values import damaged
-
-if TYPE_CHECKING:
-    from mdstorm_backend.order.row_plan import RowPlan
 
 #: Which rows are counted to cut batches: see `Batching`.
 Cut: TypeAlias = Literal["numbered", "as stored", "as returned"]
@@ -192,12 +189,12 @@ class Plan(ABC):
     start: Position = Position()
 
     @property
-    def row_plan(self) -> RowPlan | None:
-        """The plan for the rank's own rows, by which a transform's rows are cut into batches.
+    def counts_own_rows(self) -> bool:
+        """Whether positions count the rank's own rows, by which functions' rows are cut.
 
-        None if samples are numbered across ranks, so that all ranks have the same positions.
+        Otherwise, samples are numbered across ranks, and all ranks have the same positions.
         """
-        return None
+        return False
 
     @property
     def unequal_because(self) -> str:
@@ -266,7 +263,7 @@ class Plan(ABC):
                 f"its epoch in the pass is {epochs}, counting from 0, but num_epochs is "
                 f"{num_epochs}"
             )
-        is_of_rank, counts_own_rows = "row" in ours, self.row_plan is not None
+        is_of_rank, counts_own_rows = "row" in ours, self.counts_own_rows
         if self.start.consumed and is_of_rank != counts_own_rows:
             raise StateMismatchError(
                 f"the state counts the rows of {'one rank' if is_of_rank else 'all ranks'}, but "

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, islice, tee
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,10 @@ import numpy.typing as npt
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.chunk import Chunk
+from mdstorm_backend.order.lane_order import LaneOrder
 from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.order.plan import Plan, Position, Samples
 from mdstorm_backend.order.state_values import number
-
-if TYPE_CHECKING:
-    from mdstorm_backend.order.exact import ExactOrder
 
 #: More rows than any epoch has; used to combine an epoch and a number of rows into an offset.
 _MOST_ROWS = 1 << 40
@@ -41,19 +39,19 @@ class RowPlan(Plan):
 
     Attributes
     ----------
-    order : ExactOrder
+    order : LaneOrder
         The order, with a fixed seed, and the rank.
     bounds : numpy.ndarray
         int64, number of each shard's first sample, then the total number of samples.
     """
 
-    order: ExactOrder
+    order: LaneOrder
     bounds: npt.NDArray[np.int64]
 
     @property
-    def row_plan(self) -> RowPlan:
-        """The plan itself."""
-        return self
+    def counts_own_rows(self) -> bool:
+        """Whether positions count the rank's own rows: always."""
+        return True
 
     @property
     def counts_stored(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,9 @@ from mdstorm_backend.format import Schema
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.read.added_columns import AddedColumn, Numbers
 from mdstorm_backend.read.block import Located, Opened
+from mdstorm_backend.read.file_reader import FileReader
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.storage import Location
-
-if TYPE_CHECKING:
-    from mdstorm_backend.read.file_reader import FileReader
 
 
 class SampleSource(Protocol):

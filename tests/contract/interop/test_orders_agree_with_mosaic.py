@@ -13,7 +13,7 @@ import pytest
 from tests.unit.mds_backend.elastic.examples import world_work
 
 from mdstorm_backend.elastic import ElasticOrder, partition, shuffle
-from mdstorm_backend.elastic.elastic_order import BATCHING_METHODS
+from mdstorm_backend.elastic.elastic_settings import BATCHING_METHODS
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS

@@ -22,7 +22,7 @@ from mdstorm_backend.loaders import (
 )
 from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_tensors
 from mdstorm_backend.loaders.torch.collation import collate_samples
-from mdstorm_backend.loaders.torch.counted_passes import CountedPass
+from mdstorm_backend.loaders.torch.counted_pass import CountedPass
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, makes_samples
 
 

@@ -122,7 +122,7 @@ def _state_at(
     if start is None and opened.latest is not None:
         start = opened.latest.begun
     plan = plan_of_samples(opened.options, opened.epochs, start)
-    if plan.row_plan is not None:
+    if plan.counts_own_rows:
         return _state_of_latest(opened, num_samples, start)
     position = reached(plan)
     if opened.latest is not None and opened.latest.is_at(position):

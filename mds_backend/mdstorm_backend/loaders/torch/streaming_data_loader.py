@@ -19,6 +19,7 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Loader, Statistics, Trace, describe_data
 from mdstorm_backend.loaders.torch import counted_passes, moved_batches, torch_batches
 from mdstorm_backend.loaders.torch.collation import collate_samples
+from mdstorm_backend.loaders.torch.counted_pass import CountedPass
 from mdstorm_backend.loaders.torch.loader_passes import LoaderPasses
 from mdstorm_backend.loaders.torch.sample_states import state_of_rank
 from mdstorm_backend.loaders.torch.streaming_dataset import (
@@ -187,7 +188,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     @num_samples_yielded.setter
     def num_samples_yielded(self, count: int) -> None:
-        counted = self._mdstorm.counted or counted_passes.CountedPass()
+        counted = self._mdstorm.counted or CountedPass()
         self._mdstorm.counted_pass, counted.samples = counted, (count,)
 
     def _get_batch_size(self, batch: Any) -> int:

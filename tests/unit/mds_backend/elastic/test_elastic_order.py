@@ -15,7 +15,7 @@ from tests.unit.mds_backend.elastic.examples import patient, world_work
 
 from mdstorm_backend.elastic import ElasticOrder, partition, shuffle
 from mdstorm_backend.elastic.batching import rank_work
-from mdstorm_backend.elastic.elastic_order import BATCHING_METHODS
+from mdstorm_backend.elastic.elastic_settings import BATCHING_METHODS
 from mdstorm_backend.elastic.sampling import samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
