@@ -54,7 +54,7 @@ class ElasticPlan(Plan):
         return self.order.batch_size if self.order.states_batch_size else self.batching.size
 
     @property
-    def _dealt(self) -> list[Ids]:
+    def _ids_of_parts(self) -> list[Ids]:
         """The samples of each part, from the beginning of the plan to the end of the epoch.
 
         Raises
@@ -66,9 +66,9 @@ class ElasticPlan(Plan):
         # At the end of an epoch nothing is left, even if this world would pad the epoch further.
         if position.consumed and position.is_end:
             return [np.empty(0, np.int64)] * self.batching.num_parts
-        arguments = self._deal_arguments(position)
+        arguments = self._arguments_of_ids(position)
         try:
-            return self.order.cache.get(arguments, partial(_deal, *arguments))
+            return self.order.cache.get(arguments, partial(_remaining_ids, *arguments))
         except InvalidArgumentError as error:
             if not position.consumed:
                 raise
@@ -80,8 +80,8 @@ class ElasticPlan(Plan):
     def _prepare(self) -> None:
         """Start computing the next epoch in a thread, if that takes a long time."""
         if self.num_samples >= MANY_SAMPLES:
-            arguments = self._deal_arguments(self.start.beginning_of(self.start.epoch + 1))
-            self.order.cache.begin(arguments, partial(_deal, *arguments))
+            arguments = self._arguments_of_ids(self.start.beginning_of(self.start.epoch + 1))
+            self.order.cache.begin(arguments, partial(_remaining_ids, *arguments))
 
     @cached_property
     def unequal_because(self) -> str:
@@ -89,7 +89,7 @@ class ElasticPlan(Plan):
         position, nodes = self.start, self.start.initial_physical_nodes
         if nodes is None:
             return ""
-        order, *_ = self._deal_arguments(position)
+        order, *_ = self._arguments_of_ids(position)
         try:
             epochs = [
                 samples_of_ranks(order, consumed, nodes)
@@ -104,7 +104,7 @@ class ElasticPlan(Plan):
             "the state is a multiple of the other"
         )
 
-    def _deal_arguments(self, position: Position) -> tuple[Any, ...]:
+    def _arguments_of_ids(self, position: Position) -> tuple[Any, ...]:
         order = replace(self.order.resumed(position), batch_size=self._batch_size_of_order)
         nodes = position.initial_physical_nodes
         return order, position.epoch, position.consumed, nodes, self.batching.num_parts
@@ -113,7 +113,7 @@ class ElasticPlan(Plan):
     def begin(self) -> Position:
         """The position where the plan begins, with `end` set to the end of its epoch."""
         position = self.start
-        end = position.consumed + self.order.num_ranks * sum(self._counts)
+        end = position.consumed + self.order.num_ranks * sum(self._samples_of_parts)
         return replace(position, first_epoch=position.pass_epoch, end=end)
 
     def position(self, offset: int) -> Position:
@@ -149,18 +149,18 @@ class ElasticPlan(Plan):
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
         """Return a worker's position after a batch, counting only samples of the worker's part."""
-        taken = _taken(offset, self._lists)[part] * self.batching.size
-        return replace(self.begin, skip=min(taken, self._counts[part])), part
+        taken = _taken_of_each(offset, self._batches_of_parts)[part] * self.batching.size
+        return replace(self.begin, skip=min(taken, self._samples_of_parts[part])), part
 
     @cached_property
-    def _counts(self) -> list[int]:
+    def _samples_of_parts(self) -> list[int]:
         """Number of samples in each part, kept after their ids have been dropped."""
-        return list(map(len, self._dealt))
+        return list(map(len, self._ids_of_parts))
 
     @cached_property
-    def _lists(self) -> list[int]:
+    def _batches_of_parts(self) -> list[int]:
         """Number of batches in each part."""
-        return list(map(self._num_batches_of, self._counts))
+        return list(map(self._num_batches_of, self._samples_of_parts))
 
     def _num_batches_of(self, samples: int) -> int:
         size = self.batching.size
@@ -172,8 +172,9 @@ class ElasticPlan(Plan):
 
     def _num_read(self, offset: int) -> int:
         """Return how many samples this rank has read after `offset` batches."""
-        pairs = zip(_taken(offset, self._lists), self._counts, strict=True)
-        return sum(min(taken * self.batching.size, count) for taken, count in pairs)
+        size, taken = self.batching.size, _taken_of_each(offset, self._batches_of_parts)
+        pairs = zip(taken, self._samples_of_parts, strict=True)
+        return sum(min(batches * size, samples) for batches, samples in pairs)
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples."""
@@ -187,7 +188,7 @@ class ElasticPlan(Plan):
         """
         if part is None:
             return self._of_all_parts()
-        ids, size, skipped = self._dealt[part], self.batching.size, self.begin.skip
+        ids, size, skipped = self._ids_of_parts[part], self.batching.size, self.begin.skip
         full, rest = divmod(len(ids) - skipped, size)
         last = [rest] if rest and not self.batching.drop_last else []
         sizes = chain(repeat(size, full), last)
@@ -196,7 +197,7 @@ class ElasticPlan(Plan):
     def _of_all_parts(self) -> Samples:
         found: dict[int, Ids] = {}
         size = self.batching.size
-        for part, ids in enumerate(self._dealt):
+        for part, ids in enumerate(self._ids_of_parts):
             for number, offset in enumerate(self._offsets(part, 0)):
                 found[offset] = ids[number * size : (number + 1) * size]
         batches = [found[offset] for offset in sorted(found)]
@@ -214,22 +215,22 @@ class ElasticPlan(Plan):
 
     def _offsets(self, part: int, first: int) -> Iterator[int]:
         """Yield the numbers of a part's batches, counted over all parts."""
-        lists = self._lists
-        least = min(lists)
-        for taken in range(first, lists[part]):
+        batches = self._batches_of_parts
+        least = min(batches)
+        for taken in range(first, batches[part]):
             if taken <= least:
-                yield taken * len(lists) + part + 1
+                yield taken * len(batches) + part + 1
             else:
-                before = sum(count > taken for count in lists[: part + 1])
-                yield sum(min(count, taken) for count in lists) + before
+                before = sum(count > taken for count in batches[: part + 1])
+                yield sum(min(count, taken) for count in batches) + before
 
     def epoch_sizes(self) -> Iterator[int]:
         """Yield the number of this rank's samples in the plan, all of one epoch."""
-        yield sum(self._counts)
+        yield sum(self._samples_of_parts)
 
     def num_batches(self) -> int:
         """Return this rank's number of batches up to the end of the epoch."""
-        return sum(self._lists)
+        return sum(self._batches_of_parts)
 
     def length(self) -> int | None:
         """Return the number of batches in a pass; as in MosaicML Streaming, repeats do not count.
@@ -255,24 +256,32 @@ class ElasticPlan(Plan):
         return replace(self, start=self.start.advanced(self.start.epoch + 1))
 
 
-def _taken(offset: int, lists: list[int]) -> list[int]:
-    """Return how many of the first `offset` batches come from each list when lists take turns."""
-    low, high = 0, max(lists)
+def _taken_of_each(offset: int, batches: list[int]) -> list[int]:
+    """Return how many of the first `offset` batches are of each part, when parts take turns.
+
+    Parameters
+    ----------
+    offset : int
+        Number of batches taken of all parts.
+    batches : list of int
+        Number of batches that each part has.
+    """
+    low, high = 0, max(batches)
     while low < high:
         middle = (low + high + 1) // 2
-        if sum(min(count, middle) for count in lists) <= offset:
+        if sum(min(count, middle) for count in batches) <= offset:
             low = middle
         else:
             high = middle - 1
-    taken = [min(count, low) for count in lists]
+    taken = [min(count, low) for count in batches]
     left = offset - sum(taken)
-    longer = [part for part, count in enumerate(lists) if count > low]
+    longer = [part for part, count in enumerate(batches) if count > low]
     for part in longer[:left]:
         taken[part] += 1
     return taken
 
 
-def _deal(order: ElasticSettings, *arguments: Any) -> list[Ids]:
+def _remaining_ids(order: ElasticSettings, *arguments: Any) -> list[Ids]:
     """Return the remaining sample ids of each worker's part, without padding."""
     return [_without_padding(part.reshape(-1)) for part in rank_work(order, *arguments)]
 
