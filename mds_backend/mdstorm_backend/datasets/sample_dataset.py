@@ -47,7 +47,7 @@ from mdstorm_backend.read import (
 from mdstorm_backend.read.added_columns import AddedColumn, Numbers
 from mdstorm_backend.read.batch_formats import formatter, to_table
 from mdstorm_backend.read.block import Located, Opened
-from mdstorm_backend.read.reader import Reader
+from mdstorm_backend.read.reader import BlockReader
 from mdstorm_backend.read.steps import Reading
 from mdstorm_backend.storage import Location
 
@@ -415,14 +415,14 @@ class SampleDataset(Described, ABC):
             check_outputs(outputs, self.schema.get)
             convert = itemgetter(output_name(*outputs))
         reading = Reading(self, names, outputs=outputs, keeps_nulls=format == "arrow")
-        reader = Reader(reading=reading, batch_size=batch_size)
+        reader = BlockReader(reading=reading, batch_size=batch_size)
         order = order.settled(follows_world=False)
         if order.follows_world:
             order = order.share_of(find_world())
         order = order.over([StreamShape(self.shard_sizes)], chosen=self.chosen is not None)
         batching = Batching(batch_size, num_epochs=num_epochs)
         first = order.plan(batching, self.bounds, Position(), self.url)
-        _ = first.begin  # raises an error if there are more ranks than rows
+        _ = first.resolved_start  # raises an error if there are more ranks than rows
         blocks = (block for plan in first.onward() for block in reader.blocks(plan.samples()))
         return (convert(batch) for block in blocks for batch in block.batches())
 

@@ -110,7 +110,7 @@ class ElasticPlan(Plan):
         return order, position.epoch, position.consumed, nodes, self.batching.num_parts
 
     @cached_property
-    def begin(self) -> Position:
+    def resolved_start(self) -> Position:
         """The position where the plan begins, with `end` set to the end of its epoch."""
         position = self.start
         end = position.consumed + self.order.num_ranks * sum(self._samples_of_parts)
@@ -122,7 +122,7 @@ class ElasticPlan(Plan):
         Within an epoch, the position has a `reason` if the number of batches does not determine
         which samples they contain.
         """
-        begin, size, parts = self.begin, self._batch_size_of_order, self.batching.num_parts
+        begin, size, parts = self.resolved_start, self._batch_size_of_order, self.batching.num_parts
         if not offset:
             return begin
         consumed = begin.consumed + self._num_read(offset) * self.order.num_ranks
@@ -150,7 +150,7 @@ class ElasticPlan(Plan):
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
         """Return a worker's position after a batch, counting only samples of the worker's part."""
         taken = _taken_of_each(offset, self._batches_of_parts)[part] * self.batching.size
-        return replace(self.begin, skip=min(taken, self._samples_of_parts[part])), part
+        return replace(self.resolved_start, skip=min(taken, self._samples_of_parts[part])), part
 
     @cached_property
     def _samples_of_parts(self) -> list[int]:
@@ -188,7 +188,7 @@ class ElasticPlan(Plan):
         """
         if part is None:
             return self._of_all_parts()
-        ids, size, skipped = self._ids_of_parts[part], self.batching.size, self.begin.skip
+        ids, size, skipped = self._ids_of_parts[part], self.batching.size, self.resolved_start.skip
         full, rest = divmod(len(ids) - skipped, size)
         last = [rest] if rest and not self.batching.drop_last else []
         sizes = chain(repeat(size, full), last)

@@ -106,11 +106,11 @@ class Loader:
         return self._latest.segment
 
     @property
-    def begun(self) -> Position:
+    def segment_start(self) -> Position:
         """The beginning of the segment that a checkpoint taken now would refer to."""
         if (current := self._current) is None:
             return self.epochs.next_position
-        return current.begun_before(current.num_unused)
+        return current.segment_start_before(current.num_unused)
 
     @property
     def rows(self) -> int:

@@ -95,12 +95,12 @@ class Pass:
         position = plan.end() if self.is_over and not items else plan.position(offset)
         return replace(position, skip=taken) if taken else position
 
-    def begun_before(self, items: int) -> Position:
+    def segment_start_before(self, items: int) -> Position:
         """Return where the segment that contains ``position_before(items)`` began.
 
         Before the first segment, this is where the pass starts.
         """
-        return self._before(items)[0][0].begin if self.recent else self.usage.start
+        return self._before(items)[0][0].resolved_start if self.recent else self.usage.start
 
     def _before(self, items: int) -> tuple[_Recent, int]:
         """Return what ``recent[-1]`` and `taken` were before the latest `items` items."""

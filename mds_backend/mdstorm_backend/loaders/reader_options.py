@@ -269,9 +269,9 @@ class ReaderOptions:
         images = self.reading.images
         return [] if images is None else [("decode", f"{images}")]
 
-    def block_reader(self, block_rows: int, recorder: Recorder | None) -> reader.Reader:
-        """Return the `Reader` of these data, to which a plan gives the order."""
-        return reader.Reader(
+    def block_reader(self, block_rows: int, recorder: Recorder | None) -> reader.BlockReader:
+        """Return the `BlockReader` of these data, to which a plan gives the order."""
+        return reader.BlockReader(
             reading=self.reading,
             batch_size=self.batch_size,
             workers=self.workers,

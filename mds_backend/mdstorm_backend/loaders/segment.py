@@ -50,7 +50,7 @@ class Segment:
     @property
     def position(self) -> Position:
         """The position where the segment begins, with missing values filled in for this world."""
-        return self.plan.begin
+        return self.plan.resolved_start
 
     @property
     def least_rows(self) -> int:
@@ -73,7 +73,7 @@ class Segment:
     def blocks(
         self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
     ) -> Iterator[Block]:
-        """Read the batches of a part, or only plan them if `unread`: see `Reader.planned`."""
+        """Read the batches of a part, or only plan them if `unread`: see `BlockReader.planned`."""
         plan, options = self.plan, self.options
         most = _EPOCHS_PER_BLOCK * max(plan.rows_per_epoch, 1)
         blocks = options.block_reader(min(block_rows or options.block_rows, most), self.recorder)

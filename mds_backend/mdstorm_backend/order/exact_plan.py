@@ -63,7 +63,7 @@ class ExactPlan(Plan):
         return Lanes(0, self.order.world_size, padded_to)
 
     @cached_property
-    def begin(self) -> Position:
+    def resolved_start(self) -> Position:
         """The position where the plan begins, with this world's lanes.
 
         Raises
@@ -101,11 +101,11 @@ class ExactPlan(Plan):
     @cached_property
     def _first(self) -> int:
         """The number of consumed samples when the plan begins."""
-        return self._done(self.begin)
+        return self._done(self.resolved_start)
 
     def _position_at(self, done: int) -> Position:
         """Return the position after `done` samples, with no `end`, since the pass may continue."""
-        begin, num_samples = self.begin, max(self.num_samples, 1)
+        begin, num_samples = self.resolved_start, max(self.num_samples, 1)
         passed = max(done - 1, 0) // num_samples
         epoch, consumed = begin.pass_epoch + passed, done - passed * num_samples
         lanes: tuple[Lanes, ...] = ()
@@ -117,15 +117,15 @@ class ExactPlan(Plan):
     def position(self, offset: int) -> Position:
         """Return the position after a number of batches on each rank."""
         if not offset:
-            return self.begin
+            return self.resolved_start
         count = self.num_batches()
         if count is not None and offset >= count:
             return self.end()
         return self._position_at(self._after(offset))
 
     def end(self) -> Position:
-        """Return the position at the end of the pass; `begin` if it never ends."""
-        return self.begin if self._stop is None else self._position_at(self._stop).ended()
+        """Return the position at the end of the pass; `resolved_start` if it never ends."""
+        return self.resolved_start if self._stop is None else self._position_at(self._stop).ended()
 
     def resumed(self, ours: Mapping[str, Any]) -> Position:
         """Return where a state resumes, after checking that a pass can reach it."""
@@ -136,7 +136,7 @@ class ExactPlan(Plan):
             self._check_lanes()
         elif 0 < position.consumed < num_rows and not position.is_end:
             raise damaged("it does not contain the lanes of its epoch: 'lanes' is empty")
-        _ = self.begin  # raises if too few rows remain
+        _ = self.resolved_start  # raises if too few rows remain
         return position
 
     def _check_lanes(self) -> None:
@@ -196,7 +196,7 @@ class ExactPlan(Plan):
 
     def num_batches(self) -> int | None:
         """Return the number of batches, the same on all ranks; None if the pass never ends."""
-        if self.begin.is_end or not self.num_samples:
+        if self.resolved_start.is_end or not self.num_samples:
             return 0
         if self._stop is None:
             return None
@@ -205,7 +205,7 @@ class ExactPlan(Plan):
 
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the number, from 1, of the first batch that has samples from after `epoch`."""
-        stop = (epoch + 1 - self.begin.pass_epoch) * self.num_samples
+        stop = (epoch + 1 - self.resolved_start.pass_epoch) * self.num_samples
         return (stop - self._first) // self._step + 1
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
@@ -239,13 +239,13 @@ class ExactPlan(Plan):
 
     def _lanes_at(self, done: int) -> EpochLanes:
         """Return the lanes of the epoch that contains the sample after the first `done` samples."""
-        begin, epoch = self.begin, done // max(self.num_samples, 1)
+        begin, epoch = self.resolved_start, done // max(self.num_samples, 1)
         is_begun = epoch + begin.pass_epoch == begin.epoch
         lanes = (begin.lanes if is_begun else ()) or (self._own_lanes,)
         return EpochLanes(self.num_samples, epoch * self.num_samples, self._stop, lanes)
 
     def _chunks(self) -> Iterator[Chunk]:
-        rank, first_epoch = self.order.rank, self.begin.pass_epoch
+        rank, first_epoch = self.order.rank, self.resolved_start.pass_epoch
         for start in self._starts():
             lanes, consumed = self._lanes_at(start), max(self._first - start, 0)
             epoch = first_epoch + start // self.num_samples

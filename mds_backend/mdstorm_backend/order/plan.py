@@ -182,7 +182,7 @@ class Plan(ABC):
     batching : Batching
         How the samples are cut into batches.
     start : Position
-        Where the plan begins, as given: see `begin`.
+        Where the plan begins, as given: see `resolved_start`.
     """
 
     batching: Batching
@@ -213,7 +213,7 @@ class Plan(ABC):
 
     @property
     @abstractmethod
-    def begin(self) -> Position:
+    def resolved_start(self) -> Position:
         """The position where the plan begins, with missing values filled in for this world.
 
         Raises
@@ -232,11 +232,11 @@ class Plan(ABC):
 
     @abstractmethod
     def position(self, offset: int) -> Position:
-        """Return the position after the batch with the given offset; for offset 0, `begin`."""
+        """Return the position after the batch with this offset; for 0, `resolved_start`."""
 
     @abstractmethod
     def end(self) -> Position:
-        """Return the position after the end of the pass; `begin` if the pass never ends."""
+        """Return the position after the end of the pass; `resolved_start` if it never ends."""
 
     def state_keys(self, position: Position) -> dict[str, Any]:
         """Return what a state at a position contains besides the position that ranks share."""
@@ -308,8 +308,8 @@ class Plan(ABC):
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples.
 
-        Samples are counted from `begin`, or else from the beginning of the pass, or of its epoch if
-        no batch spans two epochs.
+        Samples are counted from `resolved_start`, or else from the beginning of the pass, or of its
+        epoch if no batch spans two epochs.
 
         Raises
         ------

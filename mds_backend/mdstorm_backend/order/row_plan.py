@@ -95,7 +95,7 @@ class RowPlan(Plan):
         return max(ceil_div(self.num_samples, self.order.world_size), 1)
 
     @cached_property
-    def begin(self) -> Position:
+    def resolved_start(self) -> Position:
         """The position where the plan begins, with the order's seed."""
         _ = self.rows  # checks the number of ranks
         return replace(self.start, first_epoch=self.start.pass_epoch, seed=self.order.seed)
@@ -103,7 +103,10 @@ class RowPlan(Plan):
     @property
     def epochs(self) -> Iterator[int]:
         """The epochs from the beginning of the plan onward."""
-        first, last = self.begin.epoch, self.begin.last_epoch(self.batching.num_epochs)
+        first, last = (
+            self.resolved_start.epoch,
+            self.resolved_start.last_epoch(self.batching.num_epochs),
+        )
         return count(first) if last is None else iter(range(first, last + 1))
 
     @staticmethod
@@ -114,16 +117,16 @@ class RowPlan(Plan):
     def position(self, offset: int) -> Position:
         """Return the position after a batch."""
         if not offset:
-            return self.begin
+            return self.resolved_start
         epoch, row = divmod(offset, _MOST_ROWS)
         consumed = row * self.order.world_size
         end = consumed if self._is_over(epoch, row) else None
-        return self.begin.advanced(epoch, consumed, row=row, end=end)
+        return self.resolved_start.advanced(epoch, consumed, row=row, end=end)
 
     def _is_over(self, epoch: int, row: int) -> bool:
         """Whether the last batch has certainly been read, and no rank has batches left."""
         num_epochs = self.batching.num_epochs
-        is_last = epoch == self.begin.last_epoch(num_epochs)
+        is_last = epoch == self.resolved_start.last_epoch(num_epochs)
         if not self.counts_stored or num_epochs is None or not is_last:
             return False
         rows, size = self.rows_per_epoch, self.even_size
@@ -132,10 +135,10 @@ class RowPlan(Plan):
         return row >= rows - (num_epochs * rows % size if self.batching.drop_last else 0)
 
     def end(self) -> Position:
-        """Return the position at the end of the pass; `begin` if it never ends."""
-        last = self.begin.last_epoch(self.batching.num_epochs)
+        """Return the position at the end of the pass; `resolved_start` if it never ends."""
+        last = self.resolved_start.last_epoch(self.batching.num_epochs)
         if last is None:
-            return self.begin
+            return self.resolved_start
         return self.position(self.offset(last, self.rows_per_epoch)).ended()
 
     def state_keys(self, position: Position) -> dict[str, Any]:
@@ -156,7 +159,7 @@ class RowPlan(Plan):
         transform, and each rank has read the same number.
         """
         position, order, batching = super().resumed(ours), self.order, self.batching
-        _ = self.begin  # raises if there are more ranks than rows
+        _ = self.resolved_start  # raises if there are more ranks than rows
         if "row" not in ours:
             return position
         row, size = number(ours, "row"), number(ours, "batch_size", 1)
@@ -179,7 +182,7 @@ class RowPlan(Plan):
 
     def num_batches(self) -> int | None:
         """Return the number of batches, 0 if none remain; None if not known or infinite."""
-        begin, size, num_epochs = self.begin, self.even_size, self.batching.num_epochs
+        begin, size, num_epochs = self.resolved_start, self.even_size, self.batching.num_epochs
         if begin.is_end or not self.num_samples or self._is_over(begin.epoch, begin.row):
             return 0
         if size is None or num_epochs is None:
@@ -225,7 +228,7 @@ class RowPlan(Plan):
 
     def epoch_sizes(self) -> Iterator[int]:
         """Yield the number of this rank's samples in each epoch, from the plan's beginning on."""
-        skipped = self.begin.row
+        skipped = self.resolved_start.row
         for _ in self.epochs:
             yield len(self.rows) - skipped
             skipped = 0
@@ -242,7 +245,7 @@ class RowPlan(Plan):
 
     def _groups(self) -> Iterator[tuple[Chunk, int]]:
         """Yield the row groups or windows, or pieces of them, each with its offset."""
-        skipped, rows, order = self.begin.row, self.rows, self.order
+        skipped, rows, order = self.resolved_start.row, self.rows, self.order
         for epoch in self.epochs:
             row = 0
             chunks: Iterator[Chunk] = (
@@ -261,7 +264,7 @@ class RowPlan(Plan):
     @property
     def done(self) -> int:
         """Number of rows of the pass that this rank has read when the plan begins."""
-        begin = self.begin
+        begin = self.resolved_start
         return (begin.epoch - begin.pass_epoch) * self.rows_per_epoch + begin.row
 
     def ends(self, start: int, stop: int) -> list[int]:
@@ -278,4 +281,6 @@ class RowPlan(Plan):
     def offset_of_row(self, row: int) -> int:
         """Return the offset of a batch that ends after `row` rows of the pass."""
         epoch = (row - 1) // self.rows_per_epoch
-        return self.offset(self.begin.pass_epoch + epoch, row - epoch * self.rows_per_epoch)
+        return self.offset(
+            self.resolved_start.pass_epoch + epoch, row - epoch * self.rows_per_epoch
+        )

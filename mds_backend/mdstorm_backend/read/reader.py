@@ -40,7 +40,7 @@ _WIDE_BLOCK_BYTES = 64 << 20
 
 
 @dataclass(kw_only=True, eq=False)
-class Reader:
+class BlockReader:
     """Reads samples of a dataset by number.
 
     Parameters

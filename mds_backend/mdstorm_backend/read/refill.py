@@ -78,7 +78,7 @@ class Refill:
     def _filled(self, transformed: Transformed) -> Iterator[_Batch]:
         """Fill batches with the rows; they may span windows and epochs."""
         parts: list[Located] = []
-        begin, size = self.plan.begin, self.plan.batch_size
+        begin, size = self.plan.resolved_start, self.plan.batch_size
         missing, offset, by_shard = size, 0, self.plan.batching.by_shard
         for window, epoch, first, row in _after(self._windows(transformed), begin.epoch, begin.row):
             rows = len(window)
@@ -174,7 +174,7 @@ class Refill:
         first group, some may end earlier.
         """
         plan = self.plan
-        size, first = plan.rows_per_epoch, plan.begin.pass_epoch
+        size, first = plan.rows_per_epoch, plan.resolved_start.pass_epoch
         # The first group may begin in an earlier epoch, because a batch may span epochs.
         assert plan.even_size is not None
         epoch = max(done // size - ceil_div(plan.even_size, size), 0)

@@ -120,7 +120,7 @@ def _state_at(
     iteration that was advanced last.
     """
     if start is None and opened.latest is not None:
-        start = opened.latest.begun
+        start = opened.latest.segment_start
     plan = plan_of_samples(opened.options, opened.epochs, start)
     if plan.counts_own_rows:
         return _state_of_latest(opened, num_samples, start)
@@ -150,7 +150,7 @@ def _state_of_latest(
     if is_over:
         position = plan.end()
     else:
-        position = plan.reached(samples * opened.num_ranks) if samples else plan.begin
+        position = plan.reached(samples * opened.num_ranks) if samples else plan.resolved_start
     return write_state(opened.options.in_world(), position)
 
 

@@ -50,7 +50,7 @@ def test_batches_are_numbered_in_round_robin_order_of_workers(
         consumed += 2 * size
         position = plan.position(offset)
         assert (position.consumed, position.epoch) == (consumed, 0)
-        is_known = parts == 1 or dealt == batch_size or consumed >= (plan.begin.end or 0)
+        is_known = parts == 1 or dealt == batch_size or consumed >= (plan.resolved_start.end or 0)
         assert bool(position.reason) != is_known
 
 

@@ -249,7 +249,7 @@ class Worlds:
     def advance(self) -> None:
         """Draw a world, and advance the pass by a few of its batches."""
         ranks = list(self.world())
-        (begin,) = {plan.begin for plan in ranks}
+        (begin,) = {plan.resolved_start for plan in ranks}
         batches = [batches_of(plan) for plan in ranks]
         (count,) = {plan.num_batches() for plan in ranks}
         assert count is not None
@@ -350,7 +350,7 @@ def test_world_with_more_ranks_than_remaining_rows_raises_error() -> None:
     start = Position(0, 7, 0, (Lanes(0, 1),))
     plan = ExactPlan(order, np.array([0, 10]), batching=Batching(2), start=start)
     with pytest.raises(NoDataAvailableError, match="only 3 rows remain in this pass, for 4"):
-        _ = plan.begin
+        _ = plan.resolved_start
 
 
 def test_last_batch_with_one_row_resumes_in_the_same_world() -> None:
@@ -368,7 +368,7 @@ def test_position_omits_lanes_from_worlds_that_read_no_samples() -> None:
     place = Position(0, 8, 0, (Lanes(0, 2),))
     for size in (3, 5, 4):
         order = ExactOrder(world_size=size)
-        place = ExactPlan(order, bounds, batching=Batching(2), start=place).begin
+        place = ExactPlan(order, bounds, batching=Batching(2), start=place).resolved_start
     assert place.lanes == (Lanes(0, 2), Lanes(8, 4))
 
 
@@ -397,11 +397,13 @@ def test_position_after_last_batch_is_end_of_pass_if_drop_last_drops_the_rest() 
     batching = Batching(30, num_epochs=4, drop_last=True)
     plan = ExactPlan(ExactOrder(seed=1), np.array([0, 20]), batching=batching)
     assert plan.num_batches() == 2  # the batches end at the end of the third of four epochs
-    assert plan.position(1) == replace(plan.begin, epoch=1, consumed=10, lanes=(Lanes(0, 1),))
+    assert plan.position(1) == replace(
+        plan.resolved_start, epoch=1, consumed=10, lanes=(Lanes(0, 1),)
+    )
     assert (
         plan.position(2)
         == plan.end()
-        == replace(plan.begin, epoch=3, consumed=20, lanes=(), end=20)
+        == replace(plan.resolved_start, epoch=3, consumed=20, lanes=(), end=20)
     )
 
 

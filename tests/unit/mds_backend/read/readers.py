@@ -13,7 +13,7 @@ from mdstorm_backend.order.plan import Batching, Position, Samples
 from mdstorm_backend.order.row_plan import RowPlan
 from mdstorm_backend.read import Reading, SampleSource, Steps
 from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.reader import Reader
+from mdstorm_backend.read.reader import BlockReader
 from mdstorm_backend.read.refill import Refill
 
 IN_ORDER = ExactOrder()
@@ -27,11 +27,11 @@ def reader_of(
     transform: Any = None,
     exact_nulls: bool = False,
     **options: Any,
-) -> Reader:
+) -> BlockReader:
     """Return a reader of a dataset's columns, with a transform."""
     steps = Steps(transform=transform)
     reading = Reading(dataset, columns, steps, keeps_nulls=exact_nulls)
-    return Reader(reading=reading, batch_size=batch_size, **options)
+    return BlockReader(reading=reading, batch_size=batch_size, **options)
 
 
 def exact(
