@@ -109,8 +109,11 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         an order, nothing is opened before the first use.
     columns : sequence of str, optional
         Columns to read; all by default.
-    num_epochs, transform, workers, prefetch
+    num_epochs, workers, prefetch
         See `ReaderOptions`.
+    transform : Transform, optional
+        Is called with the rows of batches, or with those of shards if it may drop rows, after nulls
+        are filled, files read and images decoded.
     storage_options : dict, optional
         Arguments for the fsspec file system.
     world : (int, int), DeviceMesh or (DeviceMesh, str), optional
