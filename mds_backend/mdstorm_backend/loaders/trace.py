@@ -422,7 +422,7 @@ def _progress(plan: Plan, position: Position) -> tuple[int, int]:
 
 def _batches_until(plan: Plan, goal: tuple[int, int]) -> int | None:
     """Return after how many batches of a plan a position is reached; None if after none."""
-    if plan.row_plan is not None:  # only listing its batches shows where they end
+    if plan.counts_own_rows:  # only listing its batches shows where they end
         offsets = chain([0], plan.samples(None).offsets)
         reached = (_progress(plan, plan.position(offset)) for offset in offsets)
         passed = list(takewhile(lambda one: one <= goal, reached))
