@@ -26,7 +26,8 @@ from mdstorm_backend.base.checks import check_integer, check_seconds, is_integer
 from mdstorm_backend.base.locks import NO_LOCKS, FileLock, wait_for_lock
 from mdstorm_backend.base.plain_files import read_plain
 from mdstorm_backend.format.compression import check_hashes
-from mdstorm_backend.format.shard_info import INDEX_NAME, parse_size
+from mdstorm_backend.format.shard_info import INDEX_NAME
+from mdstorm_backend.format.sizes import parse_size
 from mdstorm_backend.storage import normalize_url
 
 #: Directory for the cache's own bookkeeping files, inside the cache directory.

@@ -1,13 +1,9 @@
-"""Index entries of shards, sizes in bytes (also as strings such as ``"64mb"``), and shard names."""
+"""Index entries of shards, and the names of the files next to them."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
-
-from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.format.compression import EXTENSIONS
 
 INDEX_NAME = "index.json"
 #: Name of the file that marks directories created by mdstorm. It does not end with ``.json``,
@@ -88,110 +84,3 @@ class ShardInfo:
             "version": INDEX_VERSION,
             "zip_data": self.zip_data.to_json() if self.zip_data else None,
         }
-
-
-_UNITS = {"b": 1, **{f"{prefix}b": 1 << 10 * (i + 1) for i, prefix in enumerate("kmgtpezy")}}
-_TEXT = re.compile(r"(?P<number>[^a-df-z]+?)\s*(?P<unit>[kmgtpezy]?b)?")
-
-
-def parse_size(value: float | str) -> int:
-    """Return the number of bytes for a number or a string such as ``"1.5mb"``.
-
-    A kilobyte has 1024 bytes; case does not matter.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the value is not a size.
-    """
-    try:
-        if not isinstance(value, str):
-            return int(value)
-        match = _TEXT.fullmatch(value.strip().lower())
-        if match is None:
-            raise ValueError(value)
-        number, unit = match["number"], match["unit"]
-        return int(number) if unit is None else int(float(number) * _UNITS[unit])
-    except (OverflowError, TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"{value!r} is not a size: unsupported value or suffix. Pass a number of bytes, or a "
-            "string such as '64mb'"
-        ) from error
-
-
-def parse_size_limit(value: float | str | None) -> int | None:
-    """Return the shard size limit in bytes; None, meaning no limit, if `value` is None or 0.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If the value is not a size, is negative, or is 4 GiB or more.
-    """
-    limit = parse_size(0 if value is None else value)
-    if not 0 <= limit <= MAX_SHARD_BYTES:
-        raise InvalidArgumentError(
-            f"size_limit must be greater than zero and less than 2**32 bytes, found {value!r}"
-        )
-    return limit or None
-
-
-_SHARD_NAME = re.compile(
-    r"(?:shard|part-(?P<partition>\d{5,})-(?:(?P<job>[0-9a-f]{8})-)?(?P<attempt>\d+))"
-    rf"\.(?P<number>\d{{5,}})\.mds(?:\.(?P<extension>{EXTENSIONS}))?"
-)
-
-
-@dataclass(frozen=True)
-class ShardName:
-    """The parsed name of a shard file.
-
-    Attributes
-    ----------
-    path : str
-        The whole name, relative to the dataset directory.
-    directory : str
-        Subdirectory of the dataset directory; empty if there is none.
-    job : str
-        Spark job that wrote the shard; empty if the name does not state one.
-    partition, attempt : int
-        Partition and attempt of that job; -1 for shards of a single writer.
-    number : int
-        Number of the shard among its writer's shards, starting at 0.
-    extension : str
-        Extension for the compression; empty for an uncompressed shard.
-    """
-
-    path: str
-    directory: str
-    job: str
-    partition: int
-    attempt: int
-    number: int
-    extension: str
-
-    @property
-    def writer(self) -> tuple[str, str, int, int]:
-        """Identifies the writer of the shard; each writer numbers its shards from 0."""
-        return self.directory, self.job, self.partition, self.attempt
-
-    @property
-    def place(self) -> str:
-        """The job's output directory, without any subdirectory for the shard's partition."""
-        parent, _, last = self.directory.rpartition("/")
-        return parent if self.job and last == f"{self.partition:05}" else self.directory
-
-    @property
-    def raw_path(self) -> str:
-        """Path of the uncompressed file."""
-        return self.path.removesuffix(f".{self.extension}") if self.extension else self.path
-
-
-def parse_shard_name(path: str) -> ShardName | None:
-    """Parse a file path; return None if it is not the name of a shard."""
-    directory, _, name = path.rpartition("/")
-    found = _SHARD_NAME.fullmatch(name)
-    if found is None:
-        return None
-    partition, attempt = int(found["partition"] or -1), int(found["attempt"] or -1)
-    job, number, extension = found["job"] or "", int(found["number"]), found["extension"] or ""
-    return ShardName(path, directory, job, partition, attempt, number, extension)

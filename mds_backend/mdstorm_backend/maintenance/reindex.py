@@ -14,6 +14,7 @@ from mdstorm_backend.base.pools import each
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.format import Schema, compression, layout, shard_info, stored_schema
 from mdstorm_backend.format.index import INDEX_NAME, Index, parse_shard
+from mdstorm_backend.format.shard_names import ShardName, parse_shard_name
 from mdstorm_backend.maintenance.verify import Problem
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.tables import other_format
@@ -131,9 +132,9 @@ def reindex(
     return ReindexReport(location.url, len(names), rows, exists, tuple(notes))
 
 
-def _shard_files(paths: list[str]) -> tuple[list[shard_info.ShardName], list[Problem]]:
+def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
     """Return the files to index, in order, and notes on files that are left out or missing."""
-    parsed = {path: shard_info.parse_shard_name(path) for path in paths}
+    parsed = {path: parse_shard_name(path) for path in paths}
     shards = [name for name in parsed.values() if name is not None]
     packed = {name.raw_path for name in shards if name.extension}
     chosen = order_shards(n for n in shards if n.extension or n.path not in packed)
@@ -153,7 +154,7 @@ def _shard_files(paths: list[str]) -> tuple[list[shard_info.ShardName], list[Pro
     return chosen, notes
 
 
-def _read(location: Location, name: shard_info.ShardName) -> _Found:
+def _read(location: Location, name: ShardName) -> _Found:
     url = location.file_url(name.path)
     try:
         data = location.read(name.path)
@@ -175,7 +176,7 @@ def _read(location: Location, name: shard_info.ShardName) -> _Found:
         ) from error
 
 
-def _describe(name: shard_info.ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
+def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
     samples, header = layout.read_header(raw, url=url)
     extra = header.pop("mdstorm", {})
     stated = header["compression"] or ""
@@ -204,7 +205,7 @@ def _file(basename: str, data: Buffer, hashes: list[str]) -> dict[str, Any]:
     return {"basename": basename, "bytes": len(data), "hashes": compression.digests(hashes, [data])}
 
 
-def _index_of(location: Location, names: list[shard_info.ShardName], found: list[_Found]) -> Index:
+def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -> Index:
     """Assemble the index, and check it like an index that is read from storage."""
     first = _bare(found[0].columns)
     for name, other in zip(names, found, strict=True):
@@ -225,7 +226,7 @@ def _bare(columns: Schema | None) -> Schema | None:
     return None if columns is None else Schema(tuple(map(stored_schema.without_form, columns)))
 
 
-def order_shards(names: Iterable[shard_info.ShardName]) -> list[shard_info.ShardName]:
+def order_shards(names: Iterable[ShardName]) -> list[ShardName]:
     """Return shards in the order of their samples: by directory, partition and number.
 
     Numbers in the names of directories are compared as numbers, so 2 comes before 10.
@@ -237,8 +238,8 @@ def order_shards(names: Iterable[shard_info.ShardName]) -> list[shard_info.Shard
         one of them belongs to the dataset.
     """
     found = sorted(names, key=_key)
-    places: dict[str, list[shard_info.ShardName]] = defaultdict(list)
-    partitions: dict[tuple[str, str, int], list[shard_info.ShardName]] = defaultdict(list)
+    places: dict[str, list[ShardName]] = defaultdict(list)
+    partitions: dict[tuple[str, str, int], list[ShardName]] = defaultdict(list)
     for name in found:
         places[name.place].append(name)
         partitions[name.directory, name.job, name.partition].append(name)
@@ -252,9 +253,9 @@ def order_shards(names: Iterable[shard_info.ShardName]) -> list[shard_info.Shard
     return found
 
 
-def missing_numbers(names: Iterable[shard_info.ShardName]) -> list[str]:
+def missing_numbers(names: Iterable[ShardName]) -> list[str]:
     """Return the names of shards missing before each writer's last shard, at most 10 per writer."""
-    writers: dict[tuple[str, str, int, int], list[shard_info.ShardName]] = defaultdict(list)
+    writers: dict[tuple[str, str, int, int], list[ShardName]] = defaultdict(list)
     for name in names:
         writers[name.writer].append(name)
     missing = []
@@ -266,13 +267,13 @@ def missing_numbers(names: Iterable[shard_info.ShardName]) -> list[str]:
     return missing
 
 
-def _key(name: shard_info.ShardName) -> tuple[object, ...]:
+def _key(name: ShardName) -> tuple[object, ...]:
     parts = re.split(r"(\d+)", name.directory)
     natural = tuple((int(p), "") if p.isdecimal() else (-1, p) for p in parts)
     return natural, name.partition, name.job, name.attempt, name.number, name.path
 
 
-def _refusal(what: str, names: list[shard_info.ShardName]) -> errors.WriteError:
+def _refusal(what: str, names: list[ShardName]) -> errors.WriteError:
     examples = {name.writer: name.path for name in reversed(names)}
     listed = " and ".join(sorted(examples.values())[:4])
     return errors.WriteError(

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import check_integer, check_mapping, pools, require, warn_user
-from mdstorm_backend.format import INDEX_NAME, Column, Schema, plan_types, shard_info, type_plan
+from mdstorm_backend.format import INDEX_NAME, Column, Schema, plan_types, type_plan
+from mdstorm_backend.format.sizes import parse_size_limit
 from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
 from mdstorm_backend.spark import materialization, sessions
 from mdstorm_backend.storage import Location, check_no_secrets
@@ -93,7 +94,7 @@ def dataframe_to_mds(
         options["out"], bool(options.get("keep_local")), storage_options, temporary=False
     )
     format_ = full_shard.ShardFormat.of(
-        shard_info.parse_size_limit(options.get("size_limit", 1 << 26)),
+        parse_size_limit(options.get("size_limit", 1 << 26)),
         options.get("compression", "zstd") or None,
         options.get("hashes"),
     )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mdstorm_backend.display import ProgressLine, counted, human_bytes
-from mdstorm_backend.format import shard_info
+from mdstorm_backend.format.shard_names import parse_shard_name
 from mdstorm_backend.spark import sessions
 from mdstorm_backend.storage import Location
 
@@ -130,7 +130,7 @@ class _Job:
             return None
         try:
             found = self._location.list_sizes()
-            return [size for name, size in found if shard_info.parse_shard_name(name)]
+            return [size for name, size in found if parse_shard_name(name)]
         except Exception:  # executors may write where this process has no access
             _logger.debug("the shards cannot be counted", exc_info=True)
             return None

@@ -21,6 +21,7 @@ from mdstorm_backend.display import (
     shown_url,
 )
 from mdstorm_backend.format import INDEX_NAME, shard_info, type_plan
+from mdstorm_backend.format.sizes import parse_size_limit
 from mdstorm_backend.write import batch_shards, commit, directories, full_shard, sample_shards
 
 
@@ -126,7 +127,7 @@ class MDSWriter(Described, OwnContext):
             type_plan.check_columns(columns)
         check_integer("max_workers", max_workers, lowest=1)
         check_integer("retry", retry, lowest=0)
-        limit = shard_info.parse_size_limit(size_limit)
+        limit = parse_size_limit(size_limit)
         format_ = full_shard.ShardFormat.of(limit, compression or None, hashes)
         targets = directories.find_targets(out, keep_local, storage_options)
         self.local, self.remote = targets.local, targets.remote

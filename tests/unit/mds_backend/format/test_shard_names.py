@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.errors import InvalidArgumentError, WriteError
-from mdstorm_backend.format.shard_info import ShardName, parse_shard_name, parse_size_limit
+from mdstorm_backend.format.shard_names import ShardName, parse_shard_name
+from mdstorm_backend.format.sizes import parse_size_limit
 from mdstorm_backend.maintenance.reindex import missing_numbers, order_shards
 
 
