@@ -8,6 +8,7 @@ function, nothing is wrapped. The loaders know nothing about frameworks.
 
 from __future__ import annotations
 
-from mdstorm_backend.integrations.hooks import install, load_position
+from mdstorm_backend.integrations.hooks import install
+from mdstorm_backend.integrations.lightning import load_position
 
 __all__ = ["install", "load_position"]
