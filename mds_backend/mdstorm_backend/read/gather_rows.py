@@ -106,7 +106,7 @@ class Gatherer:
         Batch
             Freshly allocated; NumPy columns are writable.
         """
-        batch = self._gathered(parts)
+        batch = self._gather(parts)
         if self.added:
             for one in self.added:
                 batch[one.column.name] = one.make(parts, batch)
@@ -114,7 +114,7 @@ class Gatherer:
                 del batch[name]
         return batch
 
-    def _gathered(self, parts: Sequence[Located]) -> Batch:
+    def _gather(self, parts: Sequence[Located]) -> Batch:
         schema, exact_nulls = self.schema, self.exact_nulls
         if not parts:
             return {c.name: no_values(c, exact_nulls=exact_nulls) for c in schema}
@@ -128,14 +128,14 @@ class Gatherer:
         if gather is not None:
             return gather(parts)
         selections = _selections(parts)
-        decoded = _decoded(selections, schema.names, exact_nulls=exact_nulls)
+        decoded = _decoded_shards(selections, schema.names, exact_nulls=exact_nulls)
         if decoded is not None and all(map(_may_pack, decoded)):
             self._pack(selections, decoded)
             gather = self._of_packed(shard for shard, _, _ in selections)
             if gather is not None:
                 return gather(parts)
         total = sum(map(len, parts))
-        return _gather(selections, decoded, schema.names, total, exact_nulls=exact_nulls)
+        return _gather_by_column(selections, decoded, schema.names, total, exact_nulls=exact_nulls)
 
     def _of_stored(self, parts: Sequence[Located]) -> RecordGatherer | None:
         """Return the gatherer for stored records; None unless all shards store them alike."""
@@ -207,8 +207,10 @@ def gather_columns(
 ) -> Batch:
     """Copy rows from shards of any kind, column by column."""
     selections = _selections(parts)
-    decoded = _decoded(selections, columns, exact_nulls=exact_nulls)
-    return _gather(selections, decoded, columns, sum(map(len, parts)), exact_nulls=exact_nulls)
+    decoded = _decoded_shards(selections, columns, exact_nulls=exact_nulls)
+    return _gather_by_column(
+        selections, decoded, columns, sum(map(len, parts)), exact_nulls=exact_nulls
+    )
 
 
 def _selections(parts: Sequence[Located]) -> list[Selection]:
@@ -218,7 +220,7 @@ def _selections(parts: Sequence[Located]) -> list[Selection]:
     return list(chain.from_iterable(found))
 
 
-def _decoded(
+def _decoded_shards(
     selections: Sequence[Selection], columns: Sequence[str], *, exact_nulls: bool
 ) -> list[Batch] | None:
     """Return all samples of the shard of each selection; None if one decodes them on request."""
@@ -231,7 +233,7 @@ def _decoded(
     return decoded
 
 
-def _gather(
+def _gather_by_column(
     selections: Sequence[Selection],
     decoded: Sequence[Batch] | None,
     columns: Sequence[str],
@@ -241,19 +243,19 @@ def _gather(
 ) -> Batch:
     """Copy columns from shards that hold them decoded; if one does not, let each decode rows."""
     if decoded is None:
-        return _gather_read(selections, columns, total, exact_nulls=exact_nulls)
+        return _gather_by_shard(selections, columns, total, exact_nulls=exact_nulls)
     batch: Batch = {}
     for name in columns:
         values = [whole[name] for whole in decoded]
         batch[name] = (
-            _filled(selections, values, total)
+            _copied(selections, values, total)
             if _are_alike(values)
             else _joined(selections, values, total, name)
         )
     return batch
 
 
-def _gather_read(
+def _gather_by_shard(
     selections: Sequence[Selection], columns: Sequence[str], total: int, *, exact_nulls: bool
 ) -> Batch:
     """Let each shard decode its own rows, and join the columns."""
@@ -282,7 +284,7 @@ def _are_alike(parts: Sequence[Values]) -> bool:
     return len(kinds) == 1 and None not in kinds
 
 
-def _filled(
+def _copied(
     selections: Sequence[Selection], parts: Sequence[npt.NDArray[Any]], total: int
 ) -> npt.NDArray[Any]:
     """Copy rows directly to their positions."""

@@ -258,7 +258,8 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
                 "while the shards of a batch are downloaded. Pass at least batch_size, or leave "
                 "predownload out"
             )
-        self._mdstorm = self._mdstorm_opened(settings)
+        # A subclass may have set an attribute of any name on the instance.
+        self._mdstorm = type(self)._mdstorm_opened(self, settings)
         if order is None:
             _ = self._mdstorm.options  # opens the data, to raise any errors here
 
