@@ -29,7 +29,11 @@ NOTEBOOKS = EXAMPLES / "notebooks"
 FOR_PETASTORM = " (for Petastorm)"
 IMAGES = EXAMPLES.parent / "docs" / "images"
 #: For each picture on a page, the notebook whose first picture is copied to the page.
-SHOWN = {"digits.png": "01_pytorch", "shuffled.png": "12_composer"}
+SHOWN = {
+    "digits.png": "01_pytorch",
+    "mislabelled.png": "14_mislabelled_images",
+    "shuffled.png": "12_composer",
+}
 
 _HEADER = "# Databricks notebook source\n"
 _COMMAND = re.compile(r"^# COMMAND -+\n", re.MULTILINE)

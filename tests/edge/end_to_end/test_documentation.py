@@ -2,14 +2,21 @@
 
 The blocks on a page run in order and share their names, as if a reader typed them. `spark` is
 already defined. ``/tmp``, ``/dbfs`` and ``s3://bucket`` are replaced by the test's own directory.
+The long tests also run each page as its reader does: as a program, in an environment with what the
+page tells its readers to install, and without other variables.
 """
 
+import ast
 import doctest
+import fcntl
 import importlib
 import inspect
 import logging
 import os
 import re
+import shlex
+import subprocess
+import sys
 import warnings
 from itertools import chain
 from pathlib import Path
@@ -98,6 +105,90 @@ def test_python_blocks_on_pages_run(
             exec(compile("\n" * line + program, page, "exec"), names)
     finally:
         spark.conf.unset(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF)
+
+
+#: What `pip install` commands install, for readers who have followed the README.
+COMMAND = re.compile(r"^\$ pip install (.+)$|`pip install ([^`]+)`", re.M)
+#: Pages whose libraries cannot be installed here.
+NOT_INSTALLED = {"horovod.md"}
+SESSION = "from pyspark.sql import SparkSession\n\nspark = SparkSession.builder.getOrCreate()\n"
+
+
+def installed_for(page: Path) -> tuple[str, ...]:
+    """Return what a reader of a page has installed, as arguments of `pip install`.
+
+    A command in a block starts in an empty environment, and others add to what the README installs.
+    """
+    found: set[str] = set()
+    is_complete = False
+    for line, inline in COMMAND.findall(page.read_text("utf-8")):
+        words = shlex.split(line or inline, comments=True)
+        if "--index-url" not in words:
+            found |= {word for word in words if re.match(r"[a-z]", word)}
+            is_complete = is_complete or bool(line)
+    extras = {
+        extra for one in found for extra in re.findall(r"[\w-]+", one.partition("mdstorm[")[2])
+    }
+    extras |= set() if is_complete else {"spark", "torch"}
+    others = {one for one in found if not one.startswith("mdstorm")}
+    if "tf" in extras:
+        extras.remove("tf")
+        others.add("tensorflow-cpu")  # the extra without its GPU code
+    return f".[{','.join(sorted(extras))}]", *sorted(others)
+
+
+def environment_with(wanted: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment with these libraries, which all processes of a test run share."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    target = shared / re.sub(r"\W+", "-", " ".join(wanted)).strip("-")
+    with open(f"{target}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            command = ["scripts/make_venv.sh", target, "--constraint", "constraints/dev.txt"]
+            environment = {**os.environ, "PYTHON": sys.executable}
+            subprocess.run([*command, "--editable", *wanted], cwd=ROOT, env=environment, check=True)
+    return target
+
+
+@pytest.mark.long
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name_of(page))
+        for page in PAGES
+        if python_blocks(page) and page.name not in NOT_INSTALLED
+    ],
+)
+def test_page_runs_with_what_its_reader_has_installed(
+    page: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    environment = environment_with(installed_for(page), tmp_path_factory)
+    program = "\n".join(block for _, block in python_blocks(page))
+    nodes = [node for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Name)]
+    uses = {type(node.ctx) for node in nodes if node.id == "spark"}
+    if uses == {ast.Load}:
+        program = SESSION + program
+    for name in ("home", "work", "temporary"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "page.py").write_text(with_own_directories(program, tmp_path), "utf-8")
+    kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG") if name in os.environ}
+    variables = {
+        "PATH": f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(tmp_path / "home"),
+        "TMPDIR": str(tmp_path / "temporary"),
+        "SPARK_LOCAL_IP": "127.0.0.1",  # Spark looks up the host's address
+    }
+    done = subprocess.run(
+        ["python", "../page.py"],
+        cwd=tmp_path / "work",
+        env={**kept, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
 
 
 @of_values

@@ -28,7 +28,7 @@ NAMES = [str(path.relative_to(NOTEBOOKS).with_suffix("")) for path in NOTEBOOKS.
 #: Notebooks that the tests in this module run.
 RUN = [
     *("05_parquet_and_delta", "06_mosaicml", "07_unity_catalog"),
-    *("08_serverless_gpu", "09_migration"),
+    *("08_serverless_gpu", "09_migration", "14_mislabelled_images"),
 ]
 #: Code to run before a notebook. It simulates a serverless session, which rejects most settings.
 FIRST = {
