@@ -60,7 +60,7 @@ def reader_options(
     *,
     batched: bool = True,
     overlap: int = 0,
-    begins: FirstEpoch | None = None,
+    first_epoch: FirstEpoch | None = None,
 ) -> ReaderOptions:
     """Return the engine's options for reading `source` according to the arguments.
 
@@ -77,7 +77,7 @@ def reader_options(
         single rows.
     overlap : int
         Rows that a part of a shard shares with the next part; see `SplitShards` and `RankShare`.
-    begins : FirstEpoch, optional
+    first_epoch : FirstEpoch, optional
         The epoch to begin with; epoch 0 by default.
 
     Raises
@@ -128,8 +128,8 @@ def reader_options(
         check_ranks=bool(added["check_ranks"]),
         workers=arguments.workers,
         prefetch=arguments.prefetch,
-        first=begins.following if begins else Usage,
-        on_pass=begins if arguments.is_share else warn_of_whole_passes,
+        first=first_epoch.following if first_epoch else Usage,
+        on_pass=first_epoch if arguments.is_share else warn_of_whole_passes,
     )
     if is_kept:
         options = replace(options, keep=KeptShares(cache, options, spec, filters, batched=batched))

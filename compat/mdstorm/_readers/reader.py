@@ -89,7 +89,7 @@ class Reader(Described, OwnContext):
             order,
             batched=batched,
             overlap=overlap,
-            begins=first_epoch(arguments, opened.source.url),
+            first_epoch=first_epoch(arguments, opened.source.url),
         )
         #: The passes of this reader, and of loaders over it, have their own permutations.
         self._mdstorm_succession = succession = Succession(options.first, options.on_pass)

@@ -275,7 +275,7 @@ class ReadFiles:
         The user's arguments.
     inputs : ModelInputs
         The columns for a model.
-    begins : FirstEpoch or None
+    first_epoch : FirstEpoch or None
         The epoch to begin with; None for epoch 0.
     use : Renewed or None
         Signals to other processes that the copy is in use while the loader exists.
@@ -287,7 +287,7 @@ class ReadFiles:
     file_urls: Sequence[str]
     arguments: ReaderArguments
     inputs: ModelInputs = ModelInputs()
-    begins: FirstEpoch | None = None
+    first_epoch: FirstEpoch | None = None
     use: Renewed | None = field(default=None, compare=False, repr=False)
     counted: CountedFiles | None = field(default=None, compare=False, repr=False)
 
@@ -362,13 +362,13 @@ class ReadFiles:
 
     def options(self, dataset: SampleSource, order: Order) -> ReaderOptions:
         """Return the options for reading an opened dataset."""
-        options = reader_options(self.arguments, dataset, order, begins=self.begins)
+        options = reader_options(self.arguments, dataset, order, first_epoch=self.first_epoch)
         slices = not self.arguments.added["transform_whole_shards"]
         return self.inputs.narrowed(replace(options, slices=slices))
 
-    def begun(self) -> ReadFiles:
+    def with_first_epoch(self) -> ReadFiles:
         """Return a copy for a new loader, with the loader's first epoch."""
-        return replace(self, begins=first_epoch(self.arguments, self.directory))
+        return replace(self, first_epoch=first_epoch(self.arguments, self.directory))
 
     def warn_of_decimals(self, options: ReaderOptions, framework: Framework) -> None:
         """Warn once if decimal columns are used and the user did not choose a type for them."""
@@ -384,7 +384,7 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
     from mdstorm_backend.loaders import tf as tf_loaders
 
     check_integer("prefetch", prefetch, lowest=-1)
-    files = files.begun()
+    files = files.with_first_epoch()
     arguments, inputs = files.arguments, files.inputs
     capacity = arguments.shuffling_queue_capacity  # TensorFlow rejects a negative value
     check_integer("shuffling_queue_capacity", capacity, lowest=0)

@@ -26,7 +26,7 @@ class ConvertedDataset(StreamingDataset):
     """A converter's PyTorch dataset, which is read according to Petastorm's arguments."""
 
     def __init__(self, files: ReadFiles, batch_size: int) -> None:
-        self._mdstorm_files = files.begun()
+        self._mdstorm_files = files.with_first_epoch()
         super().__init__(
             local=files.directory,
             order=sample_order(files.arguments),
