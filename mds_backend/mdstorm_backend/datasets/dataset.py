@@ -426,7 +426,7 @@ class Dataset(WholeDataset):
 
 
 def _unpickled(classes: dict[str, Any], arguments: dict[str, Any]) -> Dataset:
-    registry.register(classes)
+    registry.receive(classes)
     return Dataset(**arguments)
 
 

@@ -106,7 +106,7 @@ class Column:
         return {**vars(self), "user_classes": registry.user_classes_of(self.encoding)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        registry.register(state.pop("user_classes"))
+        registry.receive(state.pop("user_classes"))
         vars(self).update(state)
 
     @property

@@ -70,7 +70,7 @@ def make_task(
                 "'%pip install mdstorm' in a notebook, or set PYSPARK_PYTHON to a Python that "
                 "has it"
             ) from error
-        registry.adopt(pickle.loads(foreign))  # noqa: S301  # what `make_task` pickled
+        registry.receive(pickle.loads(foreign), replaces=True)  # noqa: S301  # what `make_task` pickled
         yield from write(batches, **pickle.loads(sent))  # noqa: S301
 
     return write_shards

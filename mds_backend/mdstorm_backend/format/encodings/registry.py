@@ -96,24 +96,27 @@ def user_classes_of(text: str) -> dict[str, binary.MakeCoder]:
     }
 
 
-def register(classes: dict[str, binary.MakeCoder]) -> None:
-    """Register user-defined classes from another process, except names registered here."""
-    _users.update({name: make for name, make in classes.items() if name not in _users})
-    parse_encoding.cache_clear()
+def receive(classes: dict[str, binary.MakeCoder], *, replaces: bool = False) -> None:
+    """Register user-defined classes from another process, except names registered here.
 
-
-def adopt(classes: dict[str, binary.MakeCoder]) -> None:
-    """Register user-defined classes from another process, replacing the previous call's classes.
-
-    A worker process that Spark reuses receives the classes for one job after another. Classes that
-    were registered in this process itself are kept.
+    Parameters
+    ----------
+    classes : dict of str to type
+        The other process's `user_classes`.
+    replaces : bool
+        Whether to remove the classes of the previous call that replaces. A worker process that
+        Spark reuses receives the classes for one job after another.
     """
-    for name, make in _received.items():
-        if _users.get(name) is make:
-            del _users[name]
-    register(classes)
-    _received.clear()
-    _received.update({name: make for name, make in classes.items() if _users[name] is make})
+    if replaces:
+        for name, make in _received.items():
+            if _users.get(name) is make:
+                del _users[name]
+        _received.clear()
+    new = {name: make for name, make in classes.items() if name not in _users}
+    _users.update(new)
+    if replaces:
+        _received.update(new)
+    parse_encoding.cache_clear()
 
 
 def known_names() -> list[str]:

@@ -186,12 +186,12 @@ def test_encodings_sent_with_a_job_replace_those_sent_with_the_previous_job() ->
 
     forget()
     register_encoding("square", OWN["square"])
-    registry.adopt({"int": own_classes.Digits, "words": Words})
+    registry.receive({"int": own_classes.Digits, "words": Words}, replaces=True)
     assert registry.user_classes().keys() == {"int", "words", "square"}
-    registry.adopt({"words": Other})
+    registry.receive({"words": Other}, replaces=True)
     assert registry.user_classes()["words"] is Other
     assert registry.parse_encoding("int").size == 8
-    registry.adopt({})
+    registry.receive({}, replaces=True)
     assert registry.user_classes().keys() == {"square"}
 
 
