@@ -14,8 +14,13 @@ from mdstorm._readers import field_patterns, rows_of_batch, sample_order
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.loaders import DatasetSettings, ReaderOptions
-from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.loaders.torch import (
+    DatasetSettings,
+    OpenedDataset,
+    StreamingDataLoader,
+    StreamingDataset,
+)
 from mdstorm_backend.read import SampleSource
 
 if TYPE_CHECKING:

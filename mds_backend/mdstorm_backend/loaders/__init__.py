@@ -6,7 +6,6 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders import arguments
 from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer, Usage
-from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.description import describe_data, in_order
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader import (
@@ -33,7 +32,6 @@ __all__ = [
     "Conditions",
     "Consumer",
     "Convert",
-    "DatasetSettings",
     "Epochs",
     "Loader",
     "MakeBatches",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mdstorm_backend.loaders.torch.collation import are_alike
+from mdstorm_backend.loaders.torch.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
@@ -17,6 +18,7 @@ from mdstorm_backend.loaders.torch.torch_tensors import (
 __all__ = [
     "BatchT",
     "Collate",
+    "DatasetSettings",
     "OpenedDataset",
     "StreamingDataLoader",
     "StreamingDataset",

@@ -25,6 +25,7 @@ from mdstorm_backend.display import Description
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.epochs import Epochs, Worker
+from mdstorm_backend.loaders.torch.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.torch.sample_iteration import (
     SampleIteration,
     is_of_worker,
@@ -66,7 +67,7 @@ class OpenedDataset:
     #: The process id and world of the process that sent this copy to a worker it spawned.
     _sent: tuple[int, World] | None = None
 
-    def __init__(self, settings: loaders.DatasetSettings) -> None:
+    def __init__(self, settings: DatasetSettings) -> None:
         self.settings = settings
         self.order = settings.new_order()
         #: Where the next iteration begins. It exists before the data are opened, which may happen

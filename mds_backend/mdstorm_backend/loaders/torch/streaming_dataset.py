@@ -26,8 +26,8 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, Stat
 from mdstorm_backend.format import MAX_IMAGE_BYTES
 from mdstorm_backend.loaders import Segment, arguments
 from mdstorm_backend.loaders.agreement import warn_of_samples
-from mdstorm_backend.loaders.dataset_settings import DatasetSettings, take_streams
 from mdstorm_backend.loaders.torch.dataset_info import DatasetInfo
+from mdstorm_backend.loaders.torch.dataset_settings import DatasetSettings, take_streams
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.sample_iteration import SampleIteration
 from mdstorm_backend.loaders.torch.sample_states import state_dict
