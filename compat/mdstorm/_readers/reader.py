@@ -141,7 +141,7 @@ class Reader(Described, OwnContext):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         options = self._mdstorm_options
-        found = loaders.in_order(
+        found = loaders.describe_order(
             loaders.describe_data(self.dataset, full=False),
             options.order,
             len(self.dataset),

@@ -6,7 +6,7 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders import arguments
 from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer, Usage
-from mdstorm_backend.loaders.description import describe_data, in_order
+from mdstorm_backend.loaders.description import describe_data, describe_order
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader import (
     NOTHING,
@@ -47,7 +47,7 @@ __all__ = [
     "arguments",
     "converted",
     "describe_data",
-    "in_order",
+    "describe_order",
     "null_error",
     "trace_of_state",
 ]

@@ -10,7 +10,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import Order, find_world
 
 
-def in_order(
+def describe_order(
     found: Description,
     order: Order,
     num_rows: int | None = None,

@@ -113,7 +113,7 @@ class ContextDataset(Described, OwnContext):
         sizes = [*options.shown, *sizes]
         found = loaders.describe_data(options.dataset, full=full)
         shown = options.output_columns.__contains__
-        found = loaders.in_order(found, options.order, len(options.dataset), sizes, shown)
+        found = loaders.describe_order(found, options.order, len(options.dataset), sizes, shown)
         so_far = ("so far", self.statistics().delivered)
         return replace(found, facts=[*found.facts, so_far])
 

@@ -81,13 +81,13 @@ class OpenedDataset:
             options = self.__dict__.get("options")
             opened, shown = (options.dataset, options.shown) if options else (opened, ())
             found, size = loaders.describe_data(opened, full=full), len(opened)
-            return loaders.in_order(found, order, size, shown, is_output=self.is_output)
+            return loaders.describe_order(found, order, size, shown, is_output=self.is_output)
         places = ", ".join(
             f"{stream.remote or stream._mdstorm.own('local')}" for stream in self.settings.streams
         )
         full = full and len(self.settings.streams) == 1
         found = describe_place(places, self.settings.storage_options, full=full)
-        return loaders.in_order(found, order, is_output=self.is_output)
+        return loaders.describe_order(found, order, is_output=self.is_output)
 
     def is_output(self, name: str) -> bool:
         """Whether a stored column is an output column, as far as is known before opening."""
