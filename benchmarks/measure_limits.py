@@ -1,0 +1,154 @@
+"""How far mdstorm's loaders are from the bare loops of NumPy, PyTorch and TensorFlow.
+
+    python benchmarks/measure_limits.py [--rows 500000] [--rounds 7]
+
+The bare loop for PyTorch reads the records of a shard in order, and makes a dict of tensors of each
+batch, as a user would write it. The bare loop for TensorFlow slices batches from one element that
+is in memory. Neither shuffles, resumes, or reads more than one file. Both loops and the loaders run
+in one process, in turn, round by round. Prints one line of JSON: rows per second of CPU time, of
+all threads, and per second of wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import tensorflow as tf
+import torch
+from measuring import emit
+
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
+
+#: Columns and their dtypes, by the name of the table.
+TABLES: dict[str, dict[str, str]] = {
+    "26 float32": {f"x{number:02d}": "float32" for number in range(26)},
+    "5 float32": {f"x{number:02d}": "float32" for number in range(5)},
+    "26 mixed": {
+        f"x{number:02d}": ("float32", "int64", "float64", "int32")[number % 4]
+        for number in range(26)
+    },
+}
+BATCH_SIZES = 256, 1024, 8192
+#: One pass is repeated until this much CPU time has been used.
+_CPU_SECONDS = 0.4
+
+
+def write(folder: Path, columns: dict[str, str], rows: int) -> npt.NDArray[np.void]:
+    """Write a table to one shard, and return its records as they are stored."""
+    rng, dtype = np.random.default_rng(0), np.dtype([*columns.items()])
+    records = np.empty(rows, dtype)
+    for name, kind in columns.items():
+        records[name] = rng.integers(0, 1000, rows).astype(kind)
+    with MDSWriter(out=str(folder), columns=columns, size_limit=1 << 31) as writer:
+        writer.write_batch(pa.table({name: records[name] for name in columns}))
+    return records
+
+
+def batches_of_records(records: npt.NDArray[np.void], batch_size: int) -> Iterator[Any]:
+    """Yield a dict of tensors of each batch, as a user's own loop would."""
+    names = records.dtype.names or ()
+    for start in range(0, len(records), batch_size):
+        batch = records[start : start + batch_size]
+        yield {name: torch.from_numpy(np.ascontiguousarray(batch[name])) for name in names}
+
+
+def sliced_by_tensorflow(records: npt.NDArray[np.void], batch_size: int) -> Any:
+    """Return a dataset of batches that TensorFlow slices from tensors in memory."""
+    names = records.dtype.names or ()
+    whole = {name: tf.constant(np.ascontiguousarray(records[name])) for name in names}
+    starts = tf.data.Dataset.range(0, len(records), batch_size)
+
+    def block(start: Any) -> Any:
+        return {name: tensor[start : start + batch_size] for name, tensor in whole.items()}
+
+    return starts.map(block)
+
+
+def loaders(
+    folder: str, columns: Iterable[str], batch_size: int
+) -> dict[str, Callable[[], Iterable[Any]]]:
+    """Return functions that create mdstorm's loaders over a table."""
+    converter = make_spark_converter(folder)
+
+    def of_engine(**options: Any) -> Iterable[Any]:
+        return StreamingDataLoader(
+            StreamingDataset(local=folder, batch_size=batch_size, **options), batch_size
+        )
+
+    def of_converter(**options: Any) -> Iterable[Any]:
+        return converter.make_torch_dataloader(
+            batch_size, num_epochs=1, shuffle_row_groups=False, **options
+        )
+
+    return {
+        "in order": of_engine,
+        "in order, no threads": lambda: of_engine(workers=0),
+        "shuffled in windows": lambda: of_converter(shuffling_queue_capacity=100_000),
+        "matrix": lambda: of_converter(stack=True, features=[*columns]),
+        "tf.data": lambda: converter.make_tf_dataset(
+            batch_size=batch_size, num_epochs=1, shuffle_row_groups=False
+        ),
+    }
+
+
+def speeds(make: Callable[[], Iterable[Any]], rows: int) -> tuple[float, float]:
+    """Return rows per second of CPU time and of wall time, over whole passes."""
+    done, cpu, wall = 0, time.process_time(), time.perf_counter()
+    while time.process_time() - cpu < _CPU_SECONDS:
+        for _ in make():
+            pass
+        done += rows
+    return done / (time.process_time() - cpu), done / (time.perf_counter() - wall)
+
+
+def measure(folder: Path, columns: dict[str, str], rows: int, rounds: int) -> dict[str, Any]:
+    """Return the median speeds of each loop over one table, by batch size and name."""
+    records = write(folder, columns, rows)
+    found: dict[str, Any] = {}
+    for batch_size in BATCH_SIZES:
+        made: dict[str, Callable[[], Iterable[Any]]] = {
+            "a loop over the records": lambda size=batch_size: batches_of_records(records, size),
+            "TensorFlow alone": lambda size=batch_size: sliced_by_tensorflow(records, size),
+            **loaders(str(folder), columns, batch_size),
+        }
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in made}
+        for _ in range(rounds + 1):
+            for name, make in made.items():
+                gc.collect()
+                taken[name].append(speeds(make, rows))
+        found[str(batch_size)] = {
+            name: {
+                "rows_per_cpu_s": statistics.median(cpu for cpu, _ in figures[1:]),
+                "rows_per_s": statistics.median(wall for _, wall in figures[1:]),
+            }
+            for name, figures in taken.items()
+        }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, columns) in enumerate(TABLES.items()):
+            found[name] = measure(Path(folder) / str(number), columns, args.rows, args.rounds)
+    emit({"version": version("mdstorm"), "rows": args.rows, "limits": found})
+
+
+if __name__ == "__main__":
+    main()
