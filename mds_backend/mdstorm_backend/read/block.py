@@ -132,6 +132,8 @@ class Located:
         *,
         is_first: bool = False,
     ) -> None:
+        if not isinstance(chunk, (range, RowsOnDemand)):
+            chunk = _as_range(chunk)
         self.chunk = self.numbered = chunk
         self.kept = kept
         self.shards: Sequence[Shard | Future[Any]] = ()
@@ -170,9 +172,13 @@ class Located:
 
     def owners(self) -> npt.NDArray[np.int64]:
         """Return the number of each sample's shard."""
-        assert self._found is not None
-        owners: npt.NDArray[np.int64] = self._found.shards[self._found.owners]
-        return owners
+        if self._found is not None:
+            shards, owners = self._found.shards, self._found.owners
+        else:
+            shards = np.asarray(self.shard_numbers)
+            owners = np.searchsorted(self._firsts, numbers_of(self.chunk), side="right") - 1
+        found: npt.NDArray[np.int64] = shards[owners]
+        return found
 
     @cached_property
     def opened(self) -> list[Shard]:
@@ -278,9 +284,15 @@ def _present(found: ShardRows) -> ShardRows:
     return ShardRows(shards, firsts, numbers[found.owners], found.rows)
 
 
+def _as_range(numbers: npt.NDArray[np.int64]) -> range | npt.NDArray[np.int64]:
+    """Return consecutive numbers as a range, to avoid an index array; return others unchanged."""
+    first, last = int(numbers[0]), int(numbers[-1])
+    if last - first + 1 == len(numbers) and bool((numbers[1:] > numbers[:-1]).all()):
+        return range(first, last + 1)
+    return numbers
+
+
 def _as_slice(rows: npt.NDArray[np.int64]) -> Positions:
-    """Return consecutive rows as a slice, to avoid an index array; return other rows unchanged."""
-    first, last = int(rows[0]), int(rows[-1])
-    if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
-        return slice(first, last + 1)
-    return rows
+    """Return consecutive rows as a slice; return other rows unchanged."""
+    found = _as_range(rows)
+    return slice(found.start, found.stop) if isinstance(found, range) else found

@@ -25,7 +25,7 @@ from mdstorm_backend.read.stacking import Output
 
 #: Bytes of records split into columns at a time. Each column reads all of them, so they should
 #: roughly fit into the L2 cache.
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 19
 
 
 class RecordGatherer:
