@@ -17,10 +17,10 @@ from pathlib import Path
 
 from measuring import arguments, emit
 from table import numeric_table, spark_session
+from tests.kit.parquet_files import open_parquet
 
+from mdstorm_backend import open_dataset
 from mdstorm_backend.convert import compare, convert_parquet
-from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.parquet import open_parquet
 
 PROMISED_ROWS_PER_S = 2_000_000
 PASSES = 5

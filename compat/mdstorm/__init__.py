@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mdstorm._conversion import convert
+    from mdstorm._datasets import open_dataset
     from mdstorm._drop_in import install_as_petastorm
     from mdstorm.errors import NoDataAvailableError
     from mdstorm.reader import make_batch_reader, make_reader
@@ -27,6 +28,7 @@ __all__ = [
     "install_as_petastorm",
     "make_batch_reader",
     "make_reader",
+    "open_dataset",
 ]
 
 __version__ = "0.1.0"
@@ -38,6 +40,7 @@ _HOMES = {
     "install_as_petastorm": "_drop_in",
     "make_batch_reader": "reader",
     "make_reader": "reader",
+    "open_dataset": "_datasets",
 }
 
 #: Modules and the optional library that each one requires.

@@ -16,11 +16,12 @@ from mdstorm import errors
 from mdstorm._datasets import (
     UNISCHEMA_EXTRA,
     DecodedField,
+    check_parquet,
     check_stored,
     decoded,
     decoded_field,
     is_untyped,
-    open_stored,
+    open_source,
     stored_unischema,
     unischema_to_json,
     value_cells,
@@ -29,9 +30,9 @@ from mdstorm._datasets import (
 from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
-from mdstorm_backend.catalogs import check_destination, check_parts, of_table, table_name
-from mdstorm_backend.datasets import Dataset, check_file_bytes, check_files
-from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
+from mdstorm_backend.catalogs import check_destination, given_table, table_name
+from mdstorm_backend.datasets import Dataset, SampleDataset, check_file_bytes, check_files
+from mdstorm_backend.parquet import ParquetDataset, is_hidden
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow, Location, NamedFiles
 from mdstorm_backend.tables import AsOf
@@ -164,17 +165,17 @@ def convert(
     mds.check_decimals(decimals)
     check_destination(os.fspath(url))
     target = Location.of(os.fspath(url), storage_options)
-    source, read_with = of_table(source, storage_options)
-    name = table_name(source)
-    check_parts(source)
-    given = Location.of(source, read_with).url if name is None else name.url
-    if name is None:
-        _check_apart(given, target)
+    given = given_table(source, storage_options)
+    name = table_name(given.source)
+    for one in given.source if isinstance(given.source, list) else [given.source]:
+        if name is None and isinstance(one, (str, os.PathLike)):
+            _check_apart(Location.of(one, given.storage_options).url, target)
     # The target is checked before the catalog is queried for the table and its credentials.
     _check_no_parquet(target)
     index_to_replace(target, overwrite=overwrite)
     as_of = AsOf(version, timestamp)
-    parquet = open_parquet(given, storage_options=read_with, as_of=as_of, keep_row_groups=True)
+    found = open_source(source, storage_options=storage_options, as_of=as_of, keep_row_groups=True)
+    parquet = check_parquet(found)
     if name is not None or parquet.table_version is not None:
         # Check the directory of a table whose name or metadata file was given.
         _check_apart(parquet.location.url, target)
@@ -196,7 +197,7 @@ def convert(
         "files": added,
     }
     if spark is not None:
-        frame = _read_by_spark(spark, given, parquet, names)
+        frame = _read_by_spark(spark, parquet.url, parquet, names)
         return materialize(frame, target.url, progress=progress is not False, **options)
     return engine.convert_parquet(
         parquet,
@@ -438,13 +439,13 @@ def open_compared(
         If a dataset does not exist or is damaged.
     """
     how: dict[str, Any] = {"storage_options": storage_options, "keep_row_groups": True}
-    left, right = open_stored(first, as_of=as_of, **how), open_stored(second, **how)
+    left, right = open_source(first, as_of=as_of, **how), open_source(second, **how)
     schemas = stored_unischema(left), stored_unischema(right)
     return _rows(left, *schemas), _rows(right, *reversed(schemas))
 
 
 def _rows(
-    source: Dataset | ParquetDataset, own: Unischema | None, other: Unischema | None
+    source: SampleDataset, own: Unischema | None, other: Unischema | None
 ) -> engine.ComparedRows:
     """Return rows decoded with the dataset's own schema or, if it has none, the other dataset's."""
     if own is not None:
@@ -459,7 +460,7 @@ def _rows(
     return replace(rows, types={**rows.types, **types})
 
 
-def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> engine.ComparedRows:
+def _decoded_rows(source: SampleDataset, unischema: Unischema) -> engine.ComparedRows:
     """Return rows decoded with a Unischema, representing arrays by dtype, shape and bytes."""
     dataset = decoded(source, unischema)
     types = {

@@ -25,10 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm import _datasets
-from mdstorm._datasets import LoggedData, ReadDataset, StoredPlace, open_files
+from mdstorm._datasets import LoggedData, Openable, StoredPlace, open_source
 from mdstorm._mlflow import LoggedDataset, StoredData
 from mdstorm._readers import Reader
-from mdstorm._spark import SparkDatasetConverter
 from mdstorm.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
@@ -41,7 +40,6 @@ from mdstorm_backend.display import shown_url
 from mdstorm_backend.loaders import ReaderOptions, RunTrace, Trace, trace_of_state
 from mdstorm_backend.order import StreamShape, find_world
 from mdstorm_backend.storage import FilesBelow
-from mdstorm_backend.tables import AsOf
 
 mlflow: Any = require("mlflow")
 
@@ -457,18 +455,8 @@ def _explaining_stores() -> Iterator[None]:
 
 def _data_of(source: Any) -> Any:
     """Return the dataset that a source reads."""
-    if isinstance(source, SampleDataset):
-        return source
-    if isinstance(source, ReadDataset):
-        return source.source
-    if isinstance(source, SparkDatasetConverter):
-        version = source._mdstorm_version
-        return open_files(
-            source.file_urls,
-            directory=source.cache_dir_url,
-            storage_options=source._mdstorm_storage_options,
-            as_of=None if version is None else AsOf(version),
-        )
+    if isinstance(source, (SampleDataset, Openable)):
+        return open_source(source)
     return _options_of(source).dataset
 
 

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm import errors
-from mdstorm._datasets import checked_url, open_urls, opened
+from mdstorm._datasets import checked_source, checked_url, open_source, opened
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers import AddedReaderKeywords, Reader, ReaderArguments, accepts
 from mdstorm.ngram import NGram
@@ -17,7 +17,7 @@ from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.catalogs import of_table
+from mdstorm_backend.datasets import SampleDataset
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -292,15 +292,15 @@ def _open_reader(
     arguments = ReaderArguments.of(schema_fields=None if ngram else schema_fields, **given)
     if ngram is not None:
         _check_ngram(ngram, arguments, batched)
-    urls, storage_options = of_table(urls, arguments.storage_options)
-    dataset = open_urls(
-        normalize_dataset_url_or_urls(urls),
-        storage_options=storage_options,
+    dataset = open_source(
+        checked_source(urls),
+        storage_options=arguments.storage_options,
         filesystem=arguments.filesystem,
         as_of=arguments.as_of,
     )
-    found = opened(dataset, decode=not batched, floats=arguments.floats)
-    if batched and found.kind == "petastorm":
+    _check_whole(dataset)
+    found = opened(dataset.stored, decode=not batched, floats=arguments.floats)
+    if batched and found.is_encoded:
         warn_user(
             "Please use make_reader (instead of 'make_batch_reader') to read this dataset. It was "
             "written by Petastorm, and fields that are stored encoded are returned encoded"
@@ -315,6 +315,15 @@ def _open_reader(
         wanted = [*ngram.get_field_names_at_all_timesteps(), ngram.timestamp_field]
         arguments = replace(arguments, schema_fields=wanted)
     return Reader(found, arguments, ngram, batched=batched)
+
+
+def _check_whole(dataset: SampleDataset) -> None:
+    """Raise InvalidArgumentError for a dataset of chosen rows, or with columns that were added."""
+    if dataset.chosen is not None or dataset.added:
+        raise errors.InvalidArgumentError(
+            f"{dataset!r} is a view, of which readers read all rows and the stored columns: pass "
+            "its URL, with files=, row_numbers=, rows= and where= as arguments of the reader"
+        )
 
 
 def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> None:

@@ -12,9 +12,7 @@ from typing import Any
 
 from mdstorm._selection import load_row_group_index
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.datasets import Dataset
-from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read import SampleSource
+from mdstorm_backend.datasets import SampleDataset
 
 __all__ = [
     "IntersectIndexSelector",
@@ -118,16 +116,14 @@ class UnionIndexSelector(_SeveralSelectors):
         return set().union(*found)
 
 
-def select_row_groups(
-    selector: RowGroupSelectorBase, source: Dataset | ParquetDataset
-) -> SampleSource:
+def select_row_groups(selector: RowGroupSelectorBase, source: SampleDataset) -> SampleDataset:
     """Return a dataset with only the row groups, or MDS shards, that a selector chooses.
 
     Parameters
     ----------
     selector : RowGroupSelectorBase
         The user's selector.
-    source : Dataset or ParquetDataset
+    source : SampleDataset
         The whole dataset, because indexes contain positions among all its row groups.
 
     Raises

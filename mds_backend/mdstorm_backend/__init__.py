@@ -15,11 +15,13 @@ from mdstorm_backend.base.optional import require
 from mdstorm_backend.integrations import install
 
 if TYPE_CHECKING:
-    from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+    from mdstorm_backend.datasets.dataset import Dataset
     from mdstorm_backend.datasets.open_streams import streams_registry
+    from mdstorm_backend.datasets.sample_dataset import SampleDataset
     from mdstorm_backend.datasets.stream import Stream
     from mdstorm_backend.elastic import ElasticOrder
     from mdstorm_backend.format.encodings.registry import register_encoding
+    from mdstorm_backend.kinds.dataset import open_dataset
     from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
     from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
     from mdstorm_backend.mosaic import install_as_streaming
@@ -36,6 +38,7 @@ __all__ = [
     "ExactOrder",
     "LocalDataset",
     "MDSWriter",
+    "SampleDataset",
     "Stream",
     "StreamingDataLoader",
     "StreamingDataset",
@@ -54,6 +57,7 @@ _HOMES = {
     "ExactOrder": "order.exact",
     "LocalDataset": "mosaic.local_dataset",
     "MDSWriter": "write.mds_writer",
+    "SampleDataset": "datasets.sample_dataset",
     "Stream": "datasets.stream",
     "StreamingDataLoader": "loaders.torch.streaming_data_loader",
     "StreamingDataset": "loaders.torch.streaming_dataset",
@@ -61,7 +65,7 @@ _HOMES = {
     "install_as_streaming": "mosaic",
     "materialize": "spark.materialization",
     "merge_index": "write.merge",
-    "open_dataset": "datasets.dataset",
+    "open_dataset": "kinds",
     "register_encoding": "format.encodings.registry",
     "streams_registry": "datasets.open_streams",
 }

@@ -8,7 +8,8 @@ import pytest
 from tests.kit.damage import rewrite, with_words
 from tests.kit.small_datasets import write_dataset
 
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend import open_dataset
+from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.schema import Schema

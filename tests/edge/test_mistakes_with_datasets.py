@@ -114,7 +114,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: engine.dataframe_to_mds(pd.DataFrame()), TypeError, "MDSWriter.write_batch"),
     (lambda p, m: engine.materialize(pd.DataFrame(), "out"), TypeError, "spark.createDataFrame"),
     # datasets
-    (lambda p, m: open_dataset(p), FileNotFoundError, "mdstorm convert"),
+    (lambda p, m: len(engine.StreamingDataset(remote=p)), FileNotFoundError, "mdstorm convert"),
     (lambda p, m: engine.open_dataset(None), TypeError, "expected a URL or a path, found None"),
     (lambda p, m: engine.open_dataset(m, storage_options="a"), TypeError, "must be a dict, found"),
     (lambda p, m: open_dataset(m)["x"], ValueError, "use an integer, a slice"),

@@ -9,9 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.kinds import open_stored
+from mdstorm_backend.parquet import ParquetDataset
 
 NAN = float("nan")
+
+
+def open_parquet(source: Any, **how: Any) -> ParquetDataset:
+    """Open Parquet files or a table."""
+    found = open_stored(source, **how)
+    assert isinstance(found, ParquetDataset)
+    return found
 
 
 def numbers(rows: int, start: int = 0) -> pa.Table:

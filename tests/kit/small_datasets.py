@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend import open_dataset
+from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -28,12 +29,13 @@ from mdstorm.errors import CorruptDatasetError, DecodeFieldError, MDStormError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.datasets import (
     Dataset,
+    DatasetView,
     Filters,
     Mask,
     SampleDataset,
-    WholeDataset,
     fingerprint_of,
 )
+from mdstorm_backend.display import Description
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow, numpy_dtype, take_values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import OpenShards, Rows, Shard, scalars_to_numpy
@@ -123,13 +125,13 @@ def in_float_types(source: Any, floats: Floats) -> Any:
 
     Parameters
     ----------
-    source : SampleSource
+    source : SampleDataset
         Any dataset, decoded or as stored. It is returned unchanged if no column changes.
     floats : Floats
         The types.
     """
     is_decoded = isinstance(source, DecodedSource)
-    stored, unischema = (source.stored, source.unischema) if is_decoded else (source, None)
+    stored, unischema = (source.source, source.unischema) if is_decoded else (source, None)
     result = DecodedSource(stored, unischema, floats)
     return source if tuple(result.schema) == tuple(source.schema) else result
 
@@ -150,12 +152,12 @@ def with_declared_partitions(source: Any, unischema: Unischema) -> Any:
     return source.with_text_partitions(texts)
 
 
-class DecodedSource(WholeDataset):
+class DecodedSource(DatasetView):
     """A thread-safe source whose columns are the fields of a schema.
 
     Parameters
     ----------
-    stored : SampleSource
+    source : SampleDataset
         The dataset.
     unischema : Unischema or None
         Its schema, whose fields are all stored. If None, the columns are the fields.
@@ -164,8 +166,6 @@ class DecodedSource(WholeDataset):
 
     Attributes
     ----------
-    stored : SampleSource
-        The dataset as it is stored.
     unischema : Unischema or None
         The schema.
     floats : Floats
@@ -173,27 +173,31 @@ class DecodedSource(WholeDataset):
     """
 
     def __init__(
-        self, stored: Any, unischema: Unischema | None, floats: Floats = AS_STORED
+        self, source: SampleDataset, unischema: Unischema | None, floats: Floats = AS_STORED
     ) -> None:
-        self.stored: SampleDataset = stored
-        self.url, self.root, self.cache = self.stored.url, self.stored.root, self.stored.cache
-        self.shard_sizes = self.stored.shard_sizes
-        self.shard_bytes = self.stored.shard_bytes  # of the values as stored, not decoded
+        super().__init__(source, source.shard_sizes)
+        self.shard_bytes = source.shard_bytes  # of the values as stored, not decoded
         self.unischema = unischema
         self.floats = floats
-        fields = {column.name: DecodedField(column, None) for column in stored.schema}
+        fields = {column.name: DecodedField(column, None) for column in source.schema}
         if unischema is not None:
             declared = unischema.fields.items()
-            fields = {name: decoded_field(field, stored.schema[name]) for name, field in declared}
+            fields = {name: decoded_field(field, source.schema[name]) for name, field in declared}
         self._fields = {name: with_floats(field, floats) for name, field in fields.items()}
         self.schema = Schema(tuple(field.column for field in self._fields.values()))
         self._open: OpenShards[DecodedShard] = OpenShards()
         stated = None if unischema is None else unischema_to_json(unischema)
-        text = stored.fingerprint + json.dumps(stated, sort_keys=True) + str(floats)
+        text = source.fingerprint + json.dumps(stated, sort_keys=True) + str(floats)
         self.fingerprint = fingerprint_of(text.encode("ascii"))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DecodedSource, (self.stored, self.unischema, self.floats)
+        return DecodedSource, (self.source, self.unischema, self.floats)
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        found = self.source._mdstorm_description(full=full)
+        if not full:
+            return found
+        return replace(found, headings=self.schema.headings, rows=self.schema.shown_columns)
 
     @property
     def decodes(self) -> bool:
@@ -203,36 +207,45 @@ class DecodedSource(WholeDataset):
     @property
     def is_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""
-        return self.stored.is_mapped and not self.decodes
-
-    def files_identity(self) -> str:
-        """Identify the state of the stored files."""
-        return self.stored.files_identity()
+        return self.source.is_mapped and not self.decodes
 
     @property
     def first_rows(self) -> npt.NDArray[np.int64]:
         """Number of each shard's first row in the whole dataset."""
-        return self.stored.first_rows
+        return self.source.first_rows
+
+    @property
+    def columns_left_out(self) -> Mapping[str, pa.DataType]:
+        """Columns that are not in the schema, since their types cannot be read."""
+        return self.source.columns_left_out
 
     def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
         """Return for each shard whether a row may match; bounds of rounded values are not valid."""
-        stored = self.stored.schema
+        stored = self.source.schema
         rounded = [
             name
             for name, field in self._fields.items()
             if field.column.is_floating and field.column.arrow_type != stored[name].arrow_type
         ]
-        return self.stored.may_match(filters, [*unbounded, *rounded])
+        return self.source.may_match(filters, [*unbounded, *rounded])
 
-    def over(self, stored: Any) -> DecodedSource:
-        """Return a source that decodes `stored`, a part of the samples, in the same way."""
-        return DecodedSource(stored, self.unischema, self.floats)
+    def over(self, source: SampleDataset) -> DecodedSource:
+        """Return a source that decodes `source`, a part of the samples, in the same way."""
+        return DecodedSource(source, self.unischema, self.floats)
+
+    def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the names of the fields to read."""
+        return SampleDataset.select(self, columns)
 
     def shard(self, number: int) -> Shard:
         """Open a shard."""
         return self._open.get(
-            number, lambda n: DecodedShard(self.stored.shard(n), self._fields, self.url)
+            number, lambda n: DecodedShard(self.source.shard(n), self._fields, self.url)
         )
+
+    def begin_shard(self, number: int) -> Shard:
+        """Open a shard."""
+        return self.shard(number)
 
     def find_open(self, number: int) -> Shard | None:
         """Return a shard if it is open."""
@@ -241,7 +254,7 @@ class DecodedSource(WholeDataset):
     def release(self) -> None:
         """Close open shards; they are reopened when needed."""
         self._open.release()
-        self.stored.release()
+        self.source.release()
 
 
 class DecodedShard(Shard):

@@ -16,7 +16,7 @@ from mdstorm._datasets.decoded_source import (
     with_declared_partitions,
 )
 from mdstorm._datasets.field_decoders import Floats
-from mdstorm._datasets.sources import open_files, open_stored
+from mdstorm._datasets.sources import open_source
 from mdstorm.errors import MissingFileError, StateMismatchError
 from mdstorm_backend.base import map_files
 from mdstorm_backend.datasets import (
@@ -29,7 +29,6 @@ from mdstorm_backend.datasets import (
 )
 from mdstorm_backend.display import shown_url, shown_urls
 from mdstorm_backend.order import StreamShape
-from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import FilesBelow, NamedFiles
 from mdstorm_backend.tables import AsOf
 
@@ -61,10 +60,10 @@ class StoredPlace(NamedTuple):
     @classmethod
     def of(cls, data: Any) -> StoredPlace:
         """Return where the data of an open dataset are."""
-        stored = stored_below(data)
+        stored = data.stored
         if isinstance(stored, open_streams.JoinedDataset):
             return cls([shown_url(part.url) for part in stored.parts])
-        version = stored.table_version if isinstance(stored, ParquetDataset) else None
+        version = stored.table_version
         if version is not None or _is_whole(stored):
             return cls(shown_url(stored.url), version)
         root = stored.location.url
@@ -78,9 +77,9 @@ class StoredPlace(NamedTuple):
             return open_streams.JoinedDataset(parts)
         if self.files is None:
             as_of = None if self.version is None else AsOf(self.version)
-            return open_stored(self.uri, storage_options=storage_options, as_of=as_of)
+            return open_source(self.uri, storage_options=storage_options, as_of=as_of)
         urls = [f"{self.uri.rstrip('/')}/{name}" for name in self.files]
-        return open_files(urls, directory=self.uri, storage_options=storage_options)
+        return open_source(urls, directory=self.uri, storage_options=storage_options)
 
     @property
     def shown(self) -> str:
@@ -138,19 +137,17 @@ class LoggedData:
 
         Parameters
         ----------
-        dataset : SampleSource
+        dataset : SampleDataset
             What it reads: a stored dataset, or a view of one.
         streams : sequence of StreamShape
             Its streams with their weights, if its order has streams.
         """
         found: dict[str, Any] = {"rows": dataset.chosen, "where": dataset.where}
-        while isinstance(dataset, (DatasetView, DecodedSource)):
+        while isinstance(dataset, DatasetView):
             if isinstance(dataset, DecodedSource):
                 found["has_fields"] = dataset.unischema is not None
                 found["floats"] = asdict(dataset.floats)
-                dataset = dataset.stored
-                continue
-            if isinstance(dataset, AddedColumns):
+            elif isinstance(dataset, AddedColumns):
                 found |= _files_of(dataset)
             elif not isinstance(dataset, ChosenRows):
                 found["reason"] = _ONLY_PARTS
@@ -198,7 +195,7 @@ class LoggedData:
 
         Parameters
         ----------
-        data : SampleSource
+        data : SampleDataset
             The data, from `open`.
         is_moved : bool
             Whether they are elsewhere now, so that their files may have other times.
@@ -208,7 +205,7 @@ class LoggedData:
         StateMismatchError
             If they are other data, or were written again.
         """
-        stored, shown = stored_below(data), self.place.shown
+        stored, shown = data.stored, self.place.shown
         if self.fingerprint not in (None, stored.fingerprint):
             raise StateMismatchError(
                 f"the data at {stored.url} are not those that the run read at {shown}: their "
@@ -231,7 +228,7 @@ class LoggedData:
         """Return the streams of opened data, with their weights."""
         if not self.weights:
             return []
-        sizes = [part.shard_sizes for part in stored_below(data).parts]
+        sizes = [part.shard_sizes for part in data.stored.parts]
         return [StreamShape(*one, **how) for *one, how in zip(sizes, self.weights, strict=True)]
 
     def with_files(self, data: Any, below: FilesBelow | None, versions: Mapping[str, Any]) -> Any:
@@ -239,7 +236,7 @@ class LoggedData:
 
         Parameters
         ----------
-        data : SampleSource
+        data : SampleDataset
             The data.
         below : sequence or mapping, optional
             As `files_below` of a reader; by default the directories that were logged.
@@ -256,13 +253,6 @@ class LoggedData:
             read = partial(_read_logged, reader.fetch, added.named_files, versions)
             added.file_reader = replace(reader, fetch=read)
         return added
-
-
-def stored_below(data: Any) -> Any:
-    """Return the stored dataset below views and decoding."""
-    while isinstance(data, (DatasetView, DecodedSource)):
-        data = data.stored if isinstance(data, DecodedSource) else data.source
-    return data
 
 
 def _files_of(dataset: AddedColumns) -> dict[str, Any]:

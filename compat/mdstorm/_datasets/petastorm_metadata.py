@@ -19,7 +19,9 @@ from mdstorm._pickles import dump_field, dump_unischema, load_unischema
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import parse_json
-from mdstorm_backend.parquet import ParquetDataset, has_same_files, open_parquet
+from mdstorm_backend.datasets import SampleDataset
+from mdstorm_backend.kinds import open_stored
+from mdstorm_backend.parquet import ParquetDataset, has_same_files
 from mdstorm_backend.storage import Location
 
 #: File with only metadata, at the root of a dataset.
@@ -310,17 +312,34 @@ def open_written(location: Location) -> ParquetDataset:
 
 
 def _open(location: Location) -> ParquetDataset:
-    source = open_parquet(
+    source = open_stored(
         location.url,
-        storage_options=location.storage_options,
+        location.storage_options,
         filesystem=location.filesystem,
         may_be_unfinished=True,  # other `materialize_dataset` blocks may be writing
     )
     check_no_table(source)
+    return check_parquet(source)
+
+
+def check_parquet(source: SampleDataset) -> ParquetDataset:
+    """Return a dataset whose files are Parquet.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If they are not.
+    """
+    if not isinstance(source, ParquetDataset):
+        raise errors.InvalidArgumentError(
+            f"{source.url} is not Parquet, but an MDS dataset or of another kind, which needs no "
+            "conversion and has no metadata of Petastorm: mdstorm.open_dataset, make_reader and "
+            "make_batch_reader read it"
+        )
     return source
 
 
-def check_no_table(source: ParquetDataset) -> None:
+def check_no_table(source: SampleDataset) -> None:
     """Raise UnsupportedTableError for a table, whose files change with each version.
 
     Raises

@@ -34,7 +34,7 @@ from mdstorm.errors import (
     UnsupportedArgumentError,
 )
 from mdstorm.selectors import select_row_groups
-from mdstorm_backend.datasets import Filters, add_columns, choose_rows
+from mdstorm_backend.datasets import Filters, SampleDataset, add_columns, choose_rows
 from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import (
     Conditions,
@@ -45,7 +45,6 @@ from mdstorm_backend.order import Order, World
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import (
     Reading,
-    SampleSource,
     Steps,
     calls_apart,
     decoded_names,
@@ -55,7 +54,7 @@ from mdstorm_backend.read import (
 
 def reader_options(
     arguments: ReaderArguments,
-    source: SampleSource,
+    source: SampleDataset,
     order: Order,
     *,
     batched: bool = True,
@@ -68,7 +67,7 @@ def reader_options(
     ----------
     arguments : ReaderArguments
         The user's arguments.
-    source : SampleSource
+    source : SampleDataset
         The dataset.
     order : Order
         The order of the dataset's samples.
@@ -152,7 +151,7 @@ def _with_functions(arguments: ReaderArguments, reading: Reading, batched: bool)
 
 
 @contextmanager
-def _naming_columns_left_out(source: SampleSource) -> Iterator[None]:
+def _naming_columns_left_out(source: SampleDataset) -> Iterator[None]:
     """Add the columns that cannot be read to errors about columns that do not exist."""
     try:
         yield
@@ -165,7 +164,7 @@ def _naming_columns_left_out(source: SampleSource) -> Iterator[None]:
         ) from error
 
 
-def _stored(source: SampleSource) -> Any:
+def _stored(source: SampleDataset) -> Any:
     """Return the dataset as stored, without decoding."""
     return source.stored if isinstance(source, DecodedSource) else source
 
@@ -187,10 +186,10 @@ def _check_read(schema: Schema, stored: Schema, names: Iterable[str]) -> None:
 
 def _cut(
     arguments: ReaderArguments,
-    source: SampleSource,
+    source: SampleDataset,
     order: Order,
     overlap: int,
-) -> tuple[SampleSource, Order]:
+) -> tuple[SampleDataset, Order]:
     """Return a view of the rows to read, and the order in which to read them.
 
     `_filtered` has already left out some shards of `source`, but no rows.
@@ -210,13 +209,13 @@ def _cut(
 
 
 def _filtered(
-    arguments: ReaderArguments, source: SampleSource, schema: Schema, batched: bool
-) -> tuple[SampleSource, list[RowFilter], list[PredicateFilter], Conditions]:
+    arguments: ReaderArguments, source: SampleDataset, schema: Schema, batched: bool
+) -> tuple[SampleDataset, list[RowFilter], list[PredicateFilter], Conditions]:
     """Drop the shards that the selector, filters and predicate exclude.
 
     Returns
     -------
-    source : SampleSource
+    source : SampleDataset
         The shards that may hold matching rows.
     filters : list of RowFilter
         The filters that still have to be evaluated on rows.

@@ -24,7 +24,7 @@ from mdstorm._datasets import (
 from mdstorm._petastorm_names import public
 from mdstorm._pickles import StoredIndex, dump_indexes, load_indexes
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.parquet import ParquetDataset
 
 INDEX_FILE = "_rowgroup_index"
@@ -202,7 +202,7 @@ class FieldNotNullIndexer(_FieldIndexer):
 Indexer = SingleFieldIndexer | FieldNotNullIndexer
 
 
-def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Indexer]) -> None:
+def save_indexers(dataset: SampleDataset, indexers: Mapping[str, Indexer]) -> None:
     """Write a dataset's indexes, replacing existing ones.
 
     Raises
@@ -228,7 +228,7 @@ def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Inde
         dataset.location.write(INDEX_FILE, [_first_line(dataset), pickled])
 
 
-def load_row_group_index(dataset: Dataset | ParquetDataset) -> dict[str, Indexer]:
+def load_row_group_index(dataset: SampleDataset) -> dict[str, Indexer]:
     """Return a dataset's indexes by name.
 
     Raises
@@ -259,7 +259,7 @@ def load_row_group_index(dataset: Dataset | ParquetDataset) -> dict[str, Indexer
     return indexers
 
 
-def _of_mds(dataset: Dataset) -> bytes | None:
+def _of_mds(dataset: SampleDataset) -> bytes | None:
     try:
         content = bytes(dataset.location.read(INDEX_FILE))
     except (FileNotFoundError, NotADirectoryError):
@@ -270,12 +270,12 @@ def _of_mds(dataset: Dataset) -> bytes | None:
     return content[len(first_line) :]
 
 
-def _first_line(dataset: Dataset) -> bytes:
+def _first_line(dataset: SampleDataset) -> bytes:
     """Return the first line of the index file, which identifies the indexed shards."""
     return f"{dataset.content_identity()}\n".encode("ascii")
 
 
-def _stale(dataset: Dataset | ParquetDataset, name: str) -> InvalidArgumentError:
+def _stale(dataset: SampleDataset, name: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"Row groups index is not available at {dataset.url}: the one in "
         f"{dataset.location.file_url(name)} was built for different row groups, or before the "

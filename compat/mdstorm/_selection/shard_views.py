@@ -9,22 +9,22 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm_backend.datasets import DatasetView, Filters, Mask, fingerprint_of
+from mdstorm_backend.datasets import DatasetView, Filters, Mask, SampleDataset, fingerprint_of
 from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order import World
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read import Rows, SampleSource, Shard
+from mdstorm_backend.read import Rows, Shard
 
 
 class ShardView(DatasetView):
-    """A `SampleSource` whose shards are pieces of another source's shards.
+    """A `SampleDataset` whose shards are pieces of another source's shards.
 
     Its `fingerprint`, which states compare, identifies the other source and the pieces. It can be
     pickled if the other source can.
 
     Parameters
     ----------
-    source : SampleSource
+    source : SampleDataset
         The other source.
     owners, starts, sizes : numpy.ndarray
         The shard number, first row within the shard, and number of rows for each piece.
@@ -36,7 +36,7 @@ class ShardView(DatasetView):
 
     def __init__(
         self,
-        source: SampleSource,
+        source: SampleDataset,
         owners: npt.NDArray[np.int64],
         starts: npt.NDArray[np.int64],
         sizes: npt.NDArray[np.int64],
@@ -85,7 +85,7 @@ class SplitShards(ShardView):
 
     Parameters
     ----------
-    source : SampleSource
+    source : SampleDataset
         The source whose shards are split.
     parts : int
         Pieces per shard, 1 or more.
@@ -94,7 +94,7 @@ class SplitShards(ShardView):
         the length of an n-gram, every n-gram in the shard is in exactly one piece.
     """
 
-    def __init__(self, source: SampleSource, parts: int, *, overlap: int = 0) -> None:
+    def __init__(self, source: SampleDataset, parts: int, *, overlap: int = 0) -> None:
         sizes = np.array(source.shard_sizes, np.int64)
         counts = np.minimum(sizes, parts)
         owners = np.repeat(np.arange(len(sizes)), counts)
@@ -114,7 +114,7 @@ class RankShare(ShardView):
 
     Parameters
     ----------
-    source : SampleSource
+    source : SampleDataset
         The source that all ranks share.
     rows : range
         This rank's rows.
@@ -124,7 +124,7 @@ class RankShare(ShardView):
         Number of subsequent rows to add, which belong to the next rank.
     """
 
-    def __init__(self, source: SampleSource, rows: range, share: World, overlap: int) -> None:
+    def __init__(self, source: SampleDataset, rows: range, share: World, overlap: int) -> None:
         bounds = source.bounds
         cuts = np.clip(bounds, rows.start, rows.stop)
         owners = np.flatnonzero(cuts[1:] > cuts[:-1])
@@ -174,13 +174,13 @@ class _ShardPiece(Shard):
 
 
 def prune_by_predicate(
-    source: SampleSource, predicate: PredicateFilter
-) -> tuple[SampleSource, bool]:
+    source: SampleDataset, predicate: PredicateFilter
+) -> tuple[SampleDataset, bool]:
     """Drop row groups that a predicate on partition columns excludes.
 
     Returns
     -------
-    source : SampleSource
+    source : SampleDataset
         The remaining data.
     done : bool
         Whether the predicate includes all remaining rows; False if it also uses other columns.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast, overload
 
-from mdstorm._datasets import directory_of
+from mdstorm._datasets import Openable, open_dataset
 from mdstorm._petastorm_names import public
 from mdstorm._readers import DEFAULT_WORKERS, DEFAULTS, ReaderArguments, ReaderKeywords, accepts
 from mdstorm._rows import ResumableTFDataset, Row
@@ -23,17 +23,17 @@ from mdstorm._spark.copies import PETASTORM_CONF, forget
 from mdstorm._spark.deletion import delete_dir
 from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
-from mdstorm_backend.base import check_function, check_list, require
+from mdstorm_backend.base import cached_property, check_function, check_list, require
 from mdstorm_backend.datasets import describe_place
 from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_url
-from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.kinds import directory_of
 from mdstorm_backend.read import StackOption
 from mdstorm_backend.storage import check_no_secrets
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
-    from mdstorm_backend.datasets import Dataset
+    from mdstorm_backend.datasets import SampleDataset
     from mdstorm_backend.loaders.torch import StreamingDataLoader, TorchBatch
 
     _Loader = TypeVar("_Loader", default=Any)
@@ -47,7 +47,7 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
 @public("mdstorm.spark.spark_dataset_converter")
-class SparkDatasetConverter(Described):
+class SparkDatasetConverter(Openable, Described):
     """A converted DataFrame, which creates PyTorch loaders and TensorFlow datasets.
 
     It can be pickled, which stores only its attributes, and it works in any process that can read
@@ -389,6 +389,14 @@ class SparkDatasetConverter(Described):
         delete_dir(self.cache_dir_url)
         self._mdstorm_is_deleted = True
 
+    @cached_property
+    def dataset(self) -> SampleDataset:
+        """The rows by number, as `mdstorm.open_dataset` opens them, with the loaders' columns."""
+        return open_dataset(self)
+
+    def _mdstorm_open(self) -> SampleDataset:
+        return self._mdstorm_read(ModelInputs(), {}).dataset()
+
     def __len__(self) -> int:
         return self.dataset_size
 
@@ -403,7 +411,8 @@ class SparkDatasetConverter(Described):
 
     def __getstate__(self) -> dict[str, Any]:
         check_no_secrets(self._mdstorm_storage_options or {})
-        return {name: value for name, value in self.__dict__.items() if name != "_mdstorm_known"}
+        kept = self.__dict__.items()
+        return {name: value for name, value in kept if name not in ("_mdstorm_known", "dataset")}
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         place = self.cache_dir_url or directory_of(self.file_urls)
@@ -464,13 +473,13 @@ class SparkDatasetConverter(Described):
 
 
 def converter_of(
-    url: str, dataset: Dataset | ParquetDataset, decimals: str | None
+    url: str | None, dataset: SampleDataset, decimals: str | None
 ) -> SparkDatasetConverter:
     """Return a converter over an open dataset, whose loaders use it and convert `decimals`."""
     converter = SparkDatasetConverter(url, dataset.file_urls, len(dataset))
     if decimals is not None:
         converter._mdstorm_decimals = decimals
     converter._mdstorm_known = dataset
-    if not isinstance(dataset, ParquetDataset) or dataset.table_version is None:
+    if dataset.table_version is None:
         converter._mdstorm_counted = CountedFiles.of(dataset)
     return converter

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from mdstorm._datasets import directory_of, in_float_types, open_files
+from mdstorm._datasets import in_float_types, open_source
 from mdstorm._readers import (
     FirstEpoch,
     Framework,
@@ -27,13 +27,12 @@ from mdstorm.errors import (
     InvalidArgumentError,
 )
 from mdstorm_backend.base import check_integer, choose_among, require
-from mdstorm_backend.datasets import Dataset, check_choice
+from mdstorm_backend.datasets import SampleDataset, check_choice
+from mdstorm_backend.kinds import directory_of
 from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
 from mdstorm_backend.order import Order
-from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import (
     Output,
-    SampleSource,
     Stack,
     StackOption,
     check_outputs,
@@ -229,11 +228,11 @@ class CountedFiles:
     sizes: Mapping[str, int]
 
     @classmethod
-    def of(cls, dataset: Dataset | ParquetDataset) -> CountedFiles:
+    def of(cls, dataset: SampleDataset) -> CountedFiles:
         """Count the rows and bytes of an open dataset."""
         return cls(len(dataset), _sizes(dataset))
 
-    def check(self, dataset: Dataset | ParquetDataset) -> None:
+    def check(self, dataset: SampleDataset) -> None:
         """Raise DatasetChangedError if an open dataset's files have other sizes or rows."""
         sizes = _sizes(dataset)
         for url, size in sizes.items():
@@ -245,12 +244,8 @@ class CountedFiles:
             raise _changed(dataset.url, found)
 
 
-def _sizes(dataset: Dataset | ParquetDataset) -> dict[str, int]:
-    if isinstance(dataset, ParquetDataset):
-        sizes = [file.size for file in dataset.files]
-    else:
-        sizes = [shard.stored.bytes for shard in dataset.index.shards]
-    return dict(zip(dataset.file_urls, sizes, strict=True))
+def _sizes(dataset: SampleDataset) -> dict[str, int]:
+    return dict(zip(dataset.file_urls, dataset.file_sizes, strict=True))
 
 
 def _changed(url: str, found: str) -> DatasetChangedError:
@@ -270,7 +265,7 @@ class ReadFiles:
     cache_dir_url : str or None
         Dataset directory; None for the directory that contains the files.
     file_urls : sequence of str
-        The dataset's files, as for `open_files`.
+        The dataset's files, as for `open_source`.
     arguments : ReaderArguments
         The user's arguments.
     inputs : ModelInputs
@@ -296,7 +291,7 @@ class ReadFiles:
         """URL of the dataset directory."""
         return self.cache_dir_url or directory_of(self.file_urls)
 
-    def stored(self) -> Dataset | ParquetDataset:
+    def stored(self) -> SampleDataset:
         """Open the dataset as it is stored.
 
         Raises
@@ -313,15 +308,9 @@ class ReadFiles:
             self.counted.check(dataset)
         return dataset
 
-    def _open(self) -> Dataset | ParquetDataset:
+    def _open(self) -> SampleDataset:
         try:
-            return open_files(
-                self.file_urls,
-                directory=self.cache_dir_url,
-                storage_options=self.arguments.storage_options,
-                filesystem=self.arguments.filesystem,
-                as_of=self.arguments.as_of,
-            )
+            return self._opened()
         except InvalidArgumentError as error:
             if self.counted is None or not set(self.file_urls) <= self.counted.sizes.keys():
                 raise
@@ -337,16 +326,35 @@ class ReadFiles:
                 url=self.directory,
             ) from error.__cause__
 
-    def dataset(self) -> SampleSource:
+    def _opened(self) -> SampleDataset:
+        if not self.file_urls and self.cache_dir_url is None:
+            raise InvalidArgumentError(
+                "the list of files is empty: pass at least one file, or the dataset's directory"
+            )
+        dataset = open_source(
+            list(self.file_urls) or self.cache_dir_url,
+            directory=self.cache_dir_url,
+            storage_options=self.arguments.storage_options,
+            filesystem=self.arguments.filesystem,
+            as_of=self.arguments.as_of,
+        )
+        if not self.file_urls and dataset.file_urls:
+            raise InvalidArgumentError(
+                f"the list of files is empty, but the dataset at {dataset.url} has "
+                f"{len(dataset.file_urls)} shards: pass some of them, as in converter.file_urls"
+            )
+        return dataset
+
+    def dataset(self) -> SampleDataset:
         """Open the dataset with the floating-point types that the arguments request."""
         return self._typed(self.stored())
 
-    def _typed(self, dataset: Dataset | ParquetDataset) -> SampleSource:
+    def _typed(self, dataset: SampleDataset) -> SampleDataset:
         floats = self.arguments.floats
-        source: SampleSource = in_float_types(dataset, floats) if floats else dataset
+        source: SampleDataset = in_float_types(dataset, floats) if floats else dataset
         return source
 
-    def check_choice(self, opened: Dataset | ParquetDataset | None) -> None:
+    def check_choice(self, opened: SampleDataset | None) -> None:
         """Check `rows` and `where` if these files are the dataset `opened`, without reading data.
 
         Raises
@@ -360,7 +368,7 @@ class ReadFiles:
         if self.file_urls in (opened.file_urls, [opened.url]):
             check_choice(self._typed(opened), rows, where)
 
-    def options(self, dataset: SampleSource, order: Order) -> ReaderOptions:
+    def options(self, dataset: SampleDataset, order: Order) -> ReaderOptions:
         """Return the options for reading an opened dataset."""
         options = reader_options(self.arguments, dataset, order, first_epoch=self.first_epoch)
         slices = not self.arguments.added["transform_whole_shards"]

@@ -17,12 +17,12 @@ from mdstorm._petastorm_names import public
 from mdstorm._spark import copies, deletion
 from mdstorm._spark.converter import SparkDatasetConverter, converter_of
 from mdstorm._spark.renewed import Renewed
-from mdstorm._spark.stored_data import converter_of_path
+from mdstorm._spark.stored_data import converter_of_data
 from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
-from mdstorm_backend.catalogs import of_table
+from mdstorm_backend.catalogs import is_table
 from mdstorm_backend.convert import materialize_staged
-from mdstorm_backend.datasets import open_dataset
+from mdstorm_backend.datasets import open_mds
 from mdstorm_backend.format import (
     MARKER_NAME,
     become_floats,
@@ -30,7 +30,7 @@ from mdstorm_backend.format import (
     check_float_dtype,
     plan_types,
 )
-from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow, Location, url_of
+from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow, Location
 from mdstorm_backend.tables import AsOf
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ _DEFAULT_DTYPE = cast('Literal["float32"]', _NotGiven("float32"))
 @public("mdstorm.spark.spark_dataset_converter")
 @suggests_keywords
 def make_spark_converter(
-    df: DataFrame | str | os.PathLike[str],
+    df: DataFrame | str | os.PathLike[str] | list[Any],
     parquet_row_group_size_bytes: int | None = DEFAULT_ROW_GROUP_SIZE_BYTES,
     compression_codec: str | None = None,
     dtype: Literal["float32", "float64"] | None = _DEFAULT_DTYPE,
@@ -92,10 +92,11 @@ def make_spark_converter(
 
     Parameters
     ----------
-    df : pyspark.sql.DataFrame, str, path or pyiceberg.table.Table
-        The frame, from a classic or Spark Connect session. Alternatively, the path or URL of
-        Parquet files, a Delta or Iceberg table, or an MDS dataset (on Databricks, it must be on
-        DBFS), the name of a Unity Catalog table, or a pyiceberg table. Such data are read in place.
+    df : pyspark.sql.DataFrame, str, path, list of them, or table object
+        The frame, from a classic or Spark Connect session. Alternatively, data of any kind that
+        readers read: the path or URL of Parquet files, a Delta or Iceberg table, or an MDS dataset
+        (on Databricks, it must be on DBFS), a list of files, the name of a Unity Catalog table, or
+        a table of pyiceberg or deltalake. Such data are read in place.
         Only the arguments `dtype`, `decimals`, `version`, `timestamp` and `storage_options` then
         apply, and `SparkDatasetConverter.delete` removes nothing.
     parquet_row_group_size_bytes : int, optional
@@ -189,14 +190,11 @@ def make_spark_converter(
     check_flag("staging", staging)
     check_text("cache_key", cache_key)
     check_mapping("storage_options", storage_options)
-    df, storage_options = of_table(df, storage_options)
-    if isinstance(df, os.PathLike):
-        df = str(url_of(df))
-    if isinstance(df, str):
+    if isinstance(df, (str, os.PathLike, list)) or is_table(df):
         check_float_dtype(dtype)
         of_copies: dict[str, Any] = {"cache_key": cache_key, "keep": keep, "files": files}
         of_copies["compression_codec"] = compression_codec
-        converter = converter_of_path(df, decimals, as_of, storage_options, of_copies)
+        converter = converter_of_data(df, decimals, as_of, storage_options, of_copies)
         if dtype is not _DEFAULT_DTYPE:
             converter._mdstorm_dtype = dtype
         return converter
@@ -248,7 +246,7 @@ def make_spark_converter(
     if added is not None:
         # With a cache_key, the user decides how long a copy is valid if files cannot be listed.
         known_by["files"] = added.identity() or cache_key or str(uuid.uuid4())
-    dataset = open_dataset(copies.find_or_convert(df, known_by, convert, cache_key))
+    dataset = open_mds(copies.find_or_convert(df, known_by, convert, cache_key))
     if cache_key if keep is None else keep:
         deletion.keep_after_exit(dataset.url)
     converter = converter_of(dataset.url, dataset, decimals)

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdstorm import errors
-from mdstorm._datasets import open_stored
+from mdstorm._datasets import checked_url, open_source
 from mdstorm._spark.converter import SparkDatasetConverter, converter_of
-from mdstorm_backend.catalogs import check_parts, hint_of_parts, table_name
-from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.catalogs import check_parts, given_table, hint_of_parts, table_name
+from mdstorm_backend.kinds import index_directory, is_shard
 from mdstorm_backend.tables import AsOf
 
 
-def converter_of_path(
-    path: str,
+def converter_of_data(
+    source: Any,
     decimals: str | None,
     as_of: AsOf,
     storage_options: dict[str, Any] | None,
@@ -31,23 +31,35 @@ def converter_of_path(
     for argument, value in of_copies.items():
         if value is not None:
             raise errors.InvalidArgumentError(
-                f"{argument}={value!r} applies to a copy, but {path!r} is read in place: leave "
+                f"{argument}={value!r} applies to a copy, but {source!r} is read in place: leave "
                 f"{argument} out, or pass a DataFrame, such as spark.read.parquet(…)"
             )
-    name = table_name(path)
-    url = databricks_path(path) if name is None else name.url
-    check_parts(path, fewest=1)  # one word may be a view
-    dataset = open_stored(url, storage_options=storage_options, as_of=as_of)
-    version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
-    converter = converter_of(url, dataset, decimals)
+    given = given_table(source, storage_options)
+    as_of = as_of or AsOf(given.version)
+    several = given.source if isinstance(given.source, list) else [given.source]
+    urls = [_url(one) for one in several]
+    dataset = open_source(urls, storage_options=given.storage_options, as_of=as_of)
+    is_directory = len(urls) == 1 and not is_shard(urls[0])
+    converter = converter_of(index_directory(urls[0]) if is_directory else None, dataset, decimals)
+    version = dataset.table_version
     # Do not open a table by its file URLs, because the files may contain deleted rows, and
     # credentials may be available only for the table's name.
-    if version is not None or name is not None:
+    if version is not None or table_name(urls[0]) is not None:
         converter.file_urls = [dataset.url]
     converter._mdstorm_version = version
-    converter._mdstorm_storage_options = storage_options
+    converter._mdstorm_storage_options = given.storage_options
     converter._mdstorm_is_given = True
     return converter
+
+
+def _url(given: Any) -> str:
+    """Return the URL of a table's name, or of a path as Petastorm would read it."""
+    url = checked_url(given)
+    if (name := table_name(url)) is not None:
+        return name.url
+    url = databricks_path(url)
+    check_parts(url, fewest=1)  # one word may be a view
+    return url
 
 
 def databricks_path(path: str) -> str:

@@ -14,6 +14,7 @@ from mdstorm._readers import field_patterns, rows_of_batch, sample_order
 from mdstorm._spark.converter_files import ReadFiles
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import cached_property
+from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.torch import (
     DatasetSettings,
@@ -21,7 +22,6 @@ from mdstorm_backend.loaders.torch import (
     StreamingDataLoader,
     StreamingDataset,
 )
-from mdstorm_backend.read import SampleSource
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -71,7 +71,7 @@ class _ConvertedStates(OpenedDataset):
         return chosen and super().is_output(name)
 
     @cached_property
-    def dataset(self) -> SampleSource:
+    def dataset(self) -> SampleDataset:
         """The dataset, opened on first use."""
         return self._files.dataset()
 

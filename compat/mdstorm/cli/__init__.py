@@ -149,16 +149,8 @@ def format_option(function: _Function) -> _Function:
     )(function)
 
 
-def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
-    """Return the URL of a dataset's directory, given that URL or the URL of its index file."""
-    from mdstorm_backend.format import INDEX_NAME  # not loaded for commands without a dataset
-
-    if url == INDEX_NAME:
-        return "."
-    return "/" if url == f"/{INDEX_NAME}" else url.removesuffix(f"/{INDEX_NAME}")
-
-
-dataset_argument = click.argument("url", callback=_directory)
+#: The URL of a dataset of any kind.
+dataset_argument = click.argument("url")
 
 
 def columns_option(help_: str) -> Callable[[_Function], _Function]:
@@ -200,22 +192,22 @@ def storage_option(function: _Function) -> _Function:
     )(function)
 
 
-def version_options(function: _Function) -> _Function:
-    """Add the ``--version`` and ``--timestamp`` options for Delta and Iceberg tables."""
+def version_options(of: str) -> Callable[[_Function], _Function]:
+    """Add the ``--version`` and ``--timestamp`` options for the table in the argument `of`."""
     number = click.option(
         "--version",
         callback=_version,
         metavar="N",
-        help="Version of SRC if it is a table: a Delta version number, or an Iceberg snapshot id, "
-        "branch or tag. The default is the latest version.",
+        help=f"Version of {of} if it is a table: a Delta version number, or an Iceberg snapshot "
+        "id, branch or tag. The default is the latest version.",
     )
     time = click.option(
         "--timestamp",
         metavar="TIME",
-        help="If SRC is a table, read the version that was the latest at this time, such as "
+        help=f"If {of} is a table, read the version that was the latest at this time, such as "
         "2024-05-31T12:00:00+02:00 (in UTC without an offset). The default is now.",
     )
-    return number(time(function))
+    return lambda function: number(time(function))
 
 
 def _version(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:

@@ -12,11 +12,12 @@ import click
 import numpy as np
 
 from mdstorm import cli
-from mdstorm_backend import maintenance
+from mdstorm_backend import errors, maintenance
 from mdstorm_backend.base import require
 from mdstorm_backend.convert import Comparison, compare
 from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.format import parse_size
+from mdstorm_backend.kinds import index_directory
 from mdstorm_backend.spark import start_session
 from mdstorm_backend.tables import AsOf
 
@@ -84,7 +85,7 @@ _LONGEST = 60
 @click.option("--spark", is_flag=True, help="Convert with a Spark job, in Spark's row order.")
 @cli.threads_option("Number of row groups to convert at a time")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
-@cli.version_options
+@cli.version_options("SRC")
 @cli.storage_option
 @cli.format_option
 def convert(
@@ -174,14 +175,18 @@ def _column_of_paths(parameter: click.Parameter, text: str) -> tuple[str, str]:
     )
 )
 @cli.dataset_argument
+@cli.version_options("URL")
 @cli.storage_option
 @cli.format_option
-def inspect(url: str, storage_options: dict[str, Any], format_: str) -> None:
-    """Describe the columns, shards and sizes of the dataset at URL.
+def inspect(url: str, format_: str, **how: Any) -> None:
+    """Describe the columns, shards and sizes of the data at URL.
 
-    Only the index is read.
+    They can be of any kind that readers read: MDS, Parquet, a table, or written by Petastorm. Of
+    MDS, only the index is read; of Parquet, only footers.
     """
-    found = maintenance.inspect(url, storage_options=storage_options)
+    from mdstorm._datasets import open_dataset
+
+    found = maintenance.inspect(open_dataset(url, **how))
     if format_ == "json":
         cli.write_json(found.to_json())
         return
@@ -201,19 +206,26 @@ def _overview(found: maintenance.Inspection) -> list[tuple[str, object]]:
         ("shards", f"{found.shards:,}"),
         ("bytes", f"{human_bytes(size.total)} ({size.total:,})"),
     ]
-    if stored != size:
+    if stored.total not in (size.total, 0):
         saved = f"{stored.total / size.total:.0%}" if size.total else "-"
         entries.append(("stored", f"{human_bytes(stored.total)} ({stored.total:,}), {saved}"))
+    if found.version is not None:
+        entries.append(("version", found.version))
     entries += [
         ("rows of a shard", f"{rows.min:,} … {rows.median:,.0f} … {rows.max:,}"),
         ("bytes of a shard", " … ".join(map(human_bytes, (size.min, size.median, size.max)))),
-        ("compression", _shares(found.compressions)),
-        ("hashes", _shares(found.hashes)),
-        ("size limit", _shares(limits)),
+        *_stated("compression", found.compressions),
+        *_stated("hashes", found.hashes),
+        *_stated("size limit", limits),
         ("logical schema", "yes" if found.logical_schema else "no: only MDS encodings"),
         ("fingerprint", found.fingerprint),
     ]
     return entries
+
+
+def _stated(name: str, counts: dict[str, int]) -> list[tuple[str, object]]:
+    """Return a row of the overview, unless only MDS states such a value."""
+    return [(name, _shares(counts))] if counts else []
 
 
 def _shares(counts: dict[str, int]) -> str:
@@ -245,16 +257,17 @@ def _write_columns(found: maintenance.Inspection) -> None:
     "-n", "rows", type=click.IntRange(min=0), default=5, show_default=True, help="Rows to show."
 )
 @cli.columns_option("Names of the columns to show, separated by commas; by default all.")
+@cli.version_options("URL")
 @cli.storage_option
 @cli.format_option
-def head(
-    url: str, rows: int, columns: list[str] | None, storage_options: dict[str, Any], format_: str
-) -> None:
-    """Show the first rows of the dataset at URL.
+def head(url: str, rows: int, columns: list[str] | None, format_: str, **how: Any) -> None:
+    """Show the first rows of the data at URL, which can be of any kind that readers read.
 
     In JSON, the stored bytes of binary values, images and pickles are encoded in base64.
     """
-    found = maintenance.head(url, rows, columns=columns, storage_options=storage_options)
+    from mdstorm._datasets import open_dataset
+
+    found = maintenance.head(open_dataset(url, **how), rows, columns=columns)
     shown = zip(*found.values(), strict=True)
     if format_ == "json":
         cli.write_json([dict(zip(found, map(plain, row), strict=True)) for row in shown])
@@ -304,7 +317,7 @@ def plain(value: Any) -> Any:
 @cli.decimals_option(
     "With --against: type to which decimals in SRC were converted; by default none."
 )
-@cli.version_options
+@cli.version_options("SRC, or of URL without --against,")
 @cli.threads_option("Number of shards to check at a time")
 @cli.storage_option
 @cli.format_option
@@ -322,10 +335,10 @@ def verify(
     format_: str,
     **compared: Any,
 ) -> None:
-    """Check every file and every value in the dataset at URL.
+    """Check every file and every value of the data at URL.
 
-    With --against, check instead that the dataset contains the same rows as the one at SRC, in the
-    same order. Both can be MDS, Parquet, or written by Petastorm. SRC can also be a table.
+    With --against, check instead that they are the same rows as those at SRC, in the same order.
+    Both can be of any kind that readers read: MDS, Parquet, a table, or written by Petastorm.
 
     Exit codes: 0 success, 1 problems or differences were found, 3 a dataset could not be read.
     """
@@ -346,9 +359,17 @@ def verify(
         raise click.UsageError(
             "--columns, --dtype and --decimals need --against: pass the other dataset"
         )
-    if version is not None or timestamp is not None:
-        raise click.UsageError("--version and --timestamp need --against: pass the table")
-    report = maintenance.verify(url, quick=quick, threads=threads, storage_options=storage_options)
+    from mdstorm._datasets import open_dataset
+
+    how: dict[str, Any] = {"version": version, "timestamp": timestamp}
+    how["storage_options"] = storage_options
+    try:
+        opened: Any = open_dataset(url, **how)
+    except errors.CorruptDatasetError:
+        opened = url  # it is opened again for the report
+    report = maintenance.verify(
+        opened, quick=quick, threads=threads, storage_options=storage_options
+    )
     if format_ == "json":
         cli.write_json(report.to_json())
     else:
@@ -411,6 +432,7 @@ def reindex(
     Reads every shard and writes index.json, without removing anything. Fails if two task attempts
     wrote the same partition, because mdstorm cannot determine which one is valid.
     """
+    url = index_directory(url)
     report = maintenance.reindex(url, force=force, threads=threads, storage_options=storage_options)
     for note in report.notes:
         click.echo(f"warning: {note.file} {note.problem}", err=True)

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from mdstorm import cli
 from mdstorm.cli.datasets import one_line, plain
-from mdstorm.errors import InvalidArgumentError
+from mdstorm.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.base import require
-from mdstorm_backend.datasets import ChosenRows
+from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.loaders import Trace, trace_of_state
 from mdstorm_backend.storage import Location
 
@@ -120,6 +120,7 @@ def _condition(text: str) -> tuple[str, str, Any]:
     help="Format of the standard output, or of the file.",
 )
 @click.option("-o", "--output", help="File for parquet and csv; batch-N.FORMAT by default.")
+@cli.version_options("the dataset")
 @cli.storage_option
 def trace(
     checkpoint: Path,
@@ -138,6 +139,8 @@ def trace(
     columns: list[str] | None,
     format_: str,
     output: str | None,
+    version: int | str | None,
+    timestamp: str | None,
     storage_options: dict[str, Any],
 ) -> None:
     """Show the rows of batches after CHECKPOINT, or in which batches rows come.
@@ -145,12 +148,13 @@ def trace(
     CHECKPOINT is a file of torch.save or JSON that contains a state. Batches are counted from 0,
     from where the state resumes. Only the rows that are shown are read.
     """
-    from mdstorm._datasets import open_stored
+    from mdstorm._datasets import open_dataset
 
     if sum([batch is not None, bool(row), bool(where)]) != 1:
         raise click.UsageError("pass either --batch or --row or --where")
-    dataset = open_stored(url, storage_options=storage_options)
-    found = trace_of_state(
+    as_of: dict[str, Any] = {"version": version, "timestamp": timestamp}
+    dataset = open_dataset(url, storage_options=storage_options, **as_of)
+    found = _traced(
         _state_of(checkpoint, key),
         dataset,
         batch_size=batch_size,
@@ -165,7 +169,7 @@ def trace(
         title, name = f"{url}: where rows come after {checkpoint}", "rows"
     else:
         numbers = found.rows(batch, rank)
-        table = ChosenRows(dataset, numbers).to_table(columns)
+        table = dataset.to_table(columns, rows=numbers)
         table = table.add_column(0, _NUMBER, pa.array(numbers))
         shown = f"{batch.start}" if len(batch) == 1 else f"{batch.start}:{batch.stop}"
         title, name = f"{url}: batch {shown} of rank {rank}", f"batch-{shown.replace(':', '-')}"
@@ -176,6 +180,16 @@ def trace(
     else:
         values = (map(one_line, one.values()) for one in table.to_pylist())
         cli.write_table(title, table.column_names, values)
+
+
+def _traced(state: Mapping[str, Any], dataset: SampleDataset, **loader: Any) -> Trace:
+    """Return the rows of a pass over a dataset, whose fields the loader decoded or did not."""
+    try:
+        return trace_of_state(state, dataset, **loader)
+    except StateMismatchError:
+        if dataset.stored is dataset:
+            raise
+        return trace_of_state(state, dataset.stored, **loader)
 
 
 def _times(found: Trace, rows: Any) -> pa.Table:

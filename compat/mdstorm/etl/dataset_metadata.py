@@ -18,7 +18,7 @@ from mdstorm._datasets import (
     check_columns,
     checked_urls,
     common_metadata_of,
-    open_urls,
+    open_source,
     open_written,
     stored_unischema,
     with_declared_partitions,
@@ -222,8 +222,10 @@ def get_schema_from_dataset_url(
         If the URL has no scheme; also ValueError.
     """
     try:
-        dataset = open_urls(
-            dataset_url_or_urls, storage_options=storage_options, filesystem=filesystem
+        dataset = open_source(
+            checked_urls(dataset_url_or_urls),
+            storage_options=storage_options,
+            filesystem=filesystem,
         )
     except errors.DatasetNotFoundError as error:
         raise errors.MetadataNotFoundError(

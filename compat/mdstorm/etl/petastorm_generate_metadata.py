@@ -15,6 +15,7 @@ from mdstorm._datasets import (
     UNISCHEMA_EXTRA,
     checked_urls,
     decoded,
+    open_source,
     unischema_to_json,
     write_petastorm_metadata,
 )
@@ -22,9 +23,7 @@ from mdstorm._petastorm_names import other_names
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.dataset_metadata import get_schema
 from mdstorm.unischema import Unischema
-from mdstorm_backend.datasets import open_dataset
-from mdstorm_backend.format import INDEX_NAME
-from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import write_index
 
@@ -75,17 +74,15 @@ def generate_petastorm_metadata(
     dataset_url = checked_urls(dataset_url)
     schema = None if unischema_class is None else _located(unischema_class)
     location = Location.of(dataset_url)
-    if location.exists(INDEX_NAME):
-        dataset = open_dataset(dataset_url)
-        schema = schema or get_schema(dataset)
+    dataset = open_source(dataset_url, may_be_unfinished=True)
+    schema = schema or get_schema(dataset)
+    if isinstance(dataset, Dataset):
         decoded(dataset, schema)  # raises an error if a field has no column
         stored = {UNISCHEMA_EXTRA: unischema_to_json(schema)}
         index = replace(dataset.index, extra={**dataset.index.extra, **stored})
         write_index(dataset.location, index)
         return
-    write_petastorm_metadata(
-        location, schema or get_schema(open_parquet(dataset_url)), with_summary=use_summary_metadata
-    )
+    write_petastorm_metadata(location, schema, with_summary=use_summary_metadata)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

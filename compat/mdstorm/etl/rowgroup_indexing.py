@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdstorm._datasets import ROW_GROUPS_INDEX_KEY, location_of, open_urls, opened
+from mdstorm._datasets import (
+    ROW_GROUPS_INDEX_KEY,
+    checked_urls,
+    location_of,
+    open_source,
+    opened,
+)
 from mdstorm._petastorm_names import other_names
 from mdstorm._rows import cells
 from mdstorm._selection import Indexer, RowGroupIndexerBase, load_row_group_index, save_indexers
@@ -15,7 +21,7 @@ from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base import check_list
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Column, Values
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 
 __all__ = ["ROWGROUPS_INDEX_KEY", "PieceInfo", "build_rowgroup_index", "get_row_group_indexes"]
 
@@ -78,7 +84,7 @@ def build_rowgroup_index(
         If there are no indexers, two have the same name, or one is for a field that does not exist.
     """
     found = _checked(indexers)
-    stored = open_urls(dataset_url)
+    stored = open_source(checked_urls(dataset_url))
     source = opened(stored).source
     fields = sorted({name for indexer in indexers for name in indexer.column_names})
     unknown = [name for name in fields if name not in source.schema]
@@ -113,9 +119,9 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
         If the dataset has no indexes; also ValueError.
     """
     if isinstance(dataset, str):
-        dataset = open_urls(dataset)
+        dataset = open_source(checked_urls(dataset))
     elif hasattr(dataset, "fragments"):  # a pyarrow dataset
-        dataset = open_parquet(location_of(dataset).url, filesystem=dataset.filesystem)
+        dataset = open_source(location_of(dataset).url, filesystem=dataset.filesystem)
     if not isinstance(dataset, (Dataset, ParquetDataset)):
         raise ArgumentTypeError(
             f"get_row_group_indexes takes a dataset or its URL, found {dataset!r}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -14,9 +13,7 @@ from mdstorm_backend.cache import download
 from mdstorm_backend.cache.directory import CacheDirectory, CacheOptions, Record, default_directory
 from mdstorm_backend.cache.shard_cache import ShardCache, check_hash_is_recorded, origin
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
-from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
 from mdstorm_backend.storage import Buffer, Location, Pins, map_of, unchanged
-from mdstorm_backend.tables import other_format
 
 
 def shard_files(
@@ -289,21 +286,7 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
     except (*download.ABSENT, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
         raise errors.DatasetNotFoundError(
-            _unfinished(location)
-            or other_format(location)
-            or f"there is no dataset at {location.url}: it has no {INDEX_NAME}{found}. Check the "
+            f"there is no dataset at {location.url}: it has no {INDEX_NAME}{found}. Check the "
             "URL; if the dataset was deleted or its job failed, write it again",
             url=location.url,
         ) from (None if location.is_local_disk else error)
-
-
-def _unfinished(location: Location) -> str | None:
-    """Return a message if a job has started to write a dataset here, otherwise None."""
-    with suppress(errors.MDStormError, OSError):
-        if location.exists(MARKER_NAME) or location.exists(CLAIM_NAME):
-            return (
-                f"there is no dataset at {location.url} yet: the job that writes it is not "
-                f"finished, or was killed, since there is no {INDEX_NAME}. Wait for it, or write "
-                "the dataset again"
-            )
-    return None

@@ -12,18 +12,20 @@ from mdstorm_backend.catalogs.names import (
     hint_of_parts,
     table_name,
 )
-from mdstorm_backend.catalogs.objects import of_table
+from mdstorm_backend.catalogs.objects import GivenTable, given_table, is_table
 from mdstorm_backend.catalogs.vending import at_access_point
 
 __all__ = [
     "CatalogTable",
+    "GivenTable",
     "TableName",
     "at_access_point",
     "check_destination",
     "check_no_table_name",
     "check_parts",
     "find_table",
+    "given_table",
     "hint_of_parts",
-    "of_table",
+    "is_table",
     "table_name",
 ]

@@ -154,7 +154,7 @@ def write_parquet(writer: DataFrameWriter, staging: Location) -> None:
 
 def _open(staging: Location) -> ParquetDataset:
     try:
-        return open_parquet(staging.url)
+        return open_parquet([staging])
     except DatasetNotFoundError:
         raise WriteError(
             f"Spark wrote Parquet to {staging.url}, but this process cannot see it: Spark has "

@@ -9,17 +9,14 @@ from mdstorm_backend.datasets.added_columns import (
     check_files,
     check_row_numbers,
 )
-from mdstorm_backend.datasets.chosen_rows import ChosenRows, check_choice, check_rows, choose_rows
-from mdstorm_backend.datasets.dataset import (
-    Dataset,
-    describe_place,
-    open_dataset,
-)
+from mdstorm_backend.datasets.chosen_rows import ChosenRows, check_choice, choose_rows
+from mdstorm_backend.datasets.dataset import Dataset, describe_place, open_mds
 from mdstorm_backend.datasets.dataset_view import DatasetView
 from mdstorm_backend.datasets.description import describe_dataset
 from mdstorm_backend.datasets.filters import Filters, Mask, Term, check_where
-from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
-from mdstorm_backend.datasets.whole_dataset import WholeDataset
+from mdstorm_backend.datasets.row_choice import check_rows, numbers_hash
+from mdstorm_backend.datasets.sample_dataset import SampleDataset, Storage
+from mdstorm_backend.read import fingerprint_of
 
 __all__ = [
     "AddedColumns",
@@ -29,8 +26,8 @@ __all__ = [
     "Filters",
     "Mask",
     "SampleDataset",
+    "Storage",
     "Term",
-    "WholeDataset",
     "add_columns",
     "check_choice",
     "check_file_bytes",
@@ -42,5 +39,6 @@ __all__ = [
     "describe_dataset",
     "describe_place",
     "fingerprint_of",
-    "open_dataset",
+    "numbers_hash",
+    "open_mds",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ import pyarrow as pa
 from mdstorm_backend.base import check_integer
 from mdstorm_backend.cache import CacheOptions, FetchedFiles
 from mdstorm_backend.datasets.dataset_view import DatasetView
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format import Batch, Schema
 from mdstorm_backend.order import Chunk
-from mdstorm_backend.read import FileReader, SampleSource, column_to_numpy
+from mdstorm_backend.read import FileReader, column_to_numpy
 from mdstorm_backend.read.added_columns import (
     AddedColumn,
     Numbers,
@@ -58,12 +59,12 @@ def check_file_bytes(name: str, limit: object) -> None:
     check_integer(name, limit, lowest=1)
 
 
-def add_columns(source: SampleSource, arguments: Mapping[str, Any]) -> SampleSource:
+def add_columns(source: SampleDataset, arguments: Mapping[str, Any]) -> SampleDataset:
     """Return a dataset with the columns that arguments add; `source` itself if they add none.
 
     Parameters
     ----------
-    source : SampleSource
+    source : SampleDataset
         The dataset.
     arguments : mapping
         Has `files`, `files_below`, `max_file_bytes` and `row_numbers`, as they were checked.
@@ -83,7 +84,7 @@ def add_columns(source: SampleSource, arguments: Mapping[str, Any]) -> SampleSou
 
 
 def with_files(
-    source: SampleSource, files: Mapping[str, str], below: FilesBelow | None, max_file_bytes: int
+    source: SampleDataset, files: Mapping[str, str], below: FilesBelow | None, max_file_bytes: int
 ) -> AddedColumns:
     """Return a dataset with columns of the contents of files.
 
@@ -110,7 +111,7 @@ class AddedColumns(DatasetView):
 
     Parameters
     ----------
-    source : SampleSource
+    source : SampleDataset
         The dataset.
     columns : sequence of AddedColumn
         The columns.
@@ -129,7 +130,7 @@ class AddedColumns(DatasetView):
 
     def __init__(
         self,
-        source: SampleSource,
+        source: SampleDataset,
         columns: Sequence[AddedColumn],
         argument: str,
         file_reader: FileReader | None = None,
@@ -150,7 +151,7 @@ class AddedColumns(DatasetView):
             self.shard_bytes = tuple(stored + nbytes * rows for stored, rows in sizes)
 
     @property
-    def all_rows(self) -> SampleSource:
+    def all_rows(self) -> SampleDataset:
         """The dataset with all of its rows, without the columns."""
         return self.source.all_rows
 
@@ -199,5 +200,10 @@ class AddedColumns(DatasetView):
         sample |= {name: column_to_numpy(values, None)[0] for name, values in added.items()}
         return {name: sample[name] for name in names}
 
-    def _large_batches(self, format: Any, columns: Sequence[str] | None) -> Iterator[Any]:
-        return self.batches(_ROWS_AT_ONCE, format=format, columns=columns)
+    def numbers(self, where: Any) -> npt.NDArray[np.int64]:
+        """Return the numbers of the rows that match conditions on stored columns, ascending."""
+        return self.source.numbers(where)
+
+    @property
+    def _large_batch(self) -> int:
+        return _ROWS_AT_ONCE

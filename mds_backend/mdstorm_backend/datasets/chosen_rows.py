@@ -13,27 +13,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.datasets.dataset_view import DatasetView
 from mdstorm_backend.datasets.description import describe_dataset
-from mdstorm_backend.datasets.filters import Expression, Filters
-from mdstorm_backend.datasets.matching_rows import matching_rows
-from mdstorm_backend.datasets.sample_dataset import fingerprint_of
+from mdstorm_backend.datasets.matching_rows import conditions_on, matching_numbers
+from mdstorm_backend.datasets.row_choice import (
+    as_array,
+    as_range,
+    is_ascending,
+    numbers_hash,
+    numbers_of_rows,
+)
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import RowsOnDemand
-from mdstorm_backend.read import SampleSource
+from mdstorm_backend.read import fingerprint_of
 from mdstorm_backend.read.added_columns import Numbers
 from mdstorm_backend.read.block import Located, Opened
 
 
-def choose_rows(dataset: SampleSource, rows: Any, where: Any, *, is_shuffled: bool) -> SampleSource:
+def choose_rows(
+    dataset: SampleDataset, rows: Any, where: Any, *, is_shuffled: bool
+) -> SampleDataset:
     """Return a dataset that consists of some rows of `dataset`; `dataset` itself without a choice.
 
     Parameters
     ----------
-    dataset : SampleSource
+    dataset : SampleDataset
         The dataset.
     rows : sequence of int, slice, boolean array or None
         Numbers of rows in any order, also repeatedly; a slice; or one boolean for each row.
@@ -56,7 +63,7 @@ def choose_rows(dataset: SampleSource, rows: Any, where: Any, *, is_shuffled: bo
         among, numbers = numbers, matching_numbers(dataset, numbers, where)
         if not len(numbers):
             raise InvalidArgumentError(
-                f"where={_conditions(dataset, where)} matches none of the {len(among)} rows of "
+                f"where={conditions_on(dataset, where)} matches none of the {len(among)} rows of "
                 f"{dataset.url}: choose at least one"
             )
     chosen = numbers_hash(numbers)
@@ -65,120 +72,12 @@ def choose_rows(dataset: SampleSource, rows: Any, where: Any, *, is_shuffled: bo
     return ChosenRows(dataset, numbers, chosen, "" if where is None else f"{where}")
 
 
-def check_choice(dataset: SampleSource, rows: Any, where: Any) -> None:
+def check_choice(dataset: SampleDataset, rows: Any, where: Any) -> None:
     """Raise those errors of `choose_rows` that are known without reading data."""
     if rows is not None:
         numbers_of_rows(dataset, rows)
     if where is not None:
-        _conditions(dataset, where)
-
-
-def matching_numbers(dataset: SampleSource, numbers: Numbers, where: Any) -> Numbers:
-    """Return the rows among `numbers` that match `where`, as a range if they are evenly spaced."""
-    conditions = _conditions(dataset, where)
-    if isinstance(conditions, Filters):
-        found = as_array(numbers)
-        may_match = np.repeat(dataset.may_match(conditions), dataset.shard_sizes)
-        numbers = as_range(found[may_match[found]])
-    if len(numbers):
-        among = ChosenRows(dataset, numbers)
-        numbers = among.source_numbers(np.flatnonzero(matching_rows(among, conditions)))
-    return numbers if isinstance(numbers, range) else as_range(numbers)
-
-
-def _conditions(dataset: SampleSource, where: Any) -> Filters | Expression:
-    kind = Expression if isinstance(where, pc.Expression) else Filters
-    return kind.of("where", where, dataset.schema, dataset.url)
-
-
-def check_rows(name: str, rows: Any) -> Any:
-    """Return chosen rows as None, a slice, a range or an array of integers or booleans.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If they are something else.
-    """
-    if rows is None or isinstance(rows, (slice, range)):
-        return rows
-    array = np.asarray(rows)
-    if array.ndim != 1 or (array.dtype.kind not in "iub" and array.size):
-        raise ArgumentTypeError(
-            f"{name} must be numbers of rows, a slice or a boolean array with one value for each "
-            f"row, found {rows!r}"
-        )
-    return array
-
-
-def numbers_of_rows(dataset: SampleSource, rows: Any) -> Numbers:
-    """Return the numbers of chosen rows, as a range if possible.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If `rows` has another form, does not match the dataset, or chooses nothing.
-    """
-    rows, count, url = check_rows("rows", rows), len(dataset), dataset.url
-    if isinstance(rows, np.ndarray) and rows.dtype == np.bool_:
-        if len(rows) != count:
-            raise InvalidArgumentError(
-                f"rows has {len(rows)} values, but {url} has {count} rows: pass one boolean for "
-                "each row, or numbers of rows"
-            )
-        rows = np.flatnonzero(rows)
-    elif isinstance(rows, np.ndarray) and len(rows) == count > 2 and np.isin(rows, (0, 1)).all():
-        raise InvalidArgumentError(
-            f"rows has {count} integers, all 0 or 1, and {url} has {count} rows: for a mask, which "
-            "consists of booleans, pass rows=np.asarray(rows, bool)"
-        )
-    found: Numbers = range(count)[rows] if isinstance(rows, slice) else rows
-    if isinstance(found, np.ndarray):
-        found = as_range(found.astype(np.int64))
-    if not len(found):
-        raise InvalidArgumentError(
-            f"rows={rows!r} chooses no rows of {url}, which has {count}: choose at least one"
-        )
-    ends = (found[0], found[-1]) if isinstance(found, range) else (found.min(), found.max())
-    if wrong := [row for row in ends if not 0 <= row < count]:
-        raise InvalidArgumentError(
-            f"rows has row {wrong[0]}, but the {count} rows of {url} are numbered from 0 to "
-            f"{count - 1}: leave it out"
-        )
-    return found
-
-
-def as_range(numbers: npt.NDArray[np.int64]) -> Numbers:
-    """Return evenly spaced numbers as a range, and others unchanged."""
-    if len(numbers) < 2:
-        return range(int(numbers[0]), int(numbers[0]) + 1) if len(numbers) else range(0)
-    step = int(numbers[1] - numbers[0])
-    if step and bool((np.diff(numbers) == step).all()):
-        return range(int(numbers[0]), int(numbers[-1]) + step, step)
-    return numbers
-
-
-def as_array(numbers: Numbers) -> npt.NDArray[np.int64]:
-    """Return numbers as an array, int64; an array is returned itself."""
-    if isinstance(numbers, range):
-        return np.arange(numbers.start, numbers.stop, numbers.step)
-    return numbers
-
-
-def is_ascending(numbers: Numbers) -> bool:
-    """Whether numbers are sorted; some may be repeated."""
-    if isinstance(numbers, range):
-        return numbers.step > 0 or len(numbers) == 1
-    return bool((numbers[1:] >= numbers[:-1]).all())
-
-
-def numbers_hash(numbers: Numbers) -> str:
-    """Return a hash of the numbers and their order, for states."""
-    if isinstance(numbers, range):
-        step = numbers.step if len(numbers) > 1 else 1
-        text = f"{numbers.start} {step} {len(numbers)}".encode()
-    else:
-        text = numbers.astype("<i8").tobytes()
-    return fingerprint_of(text)
+        conditions_on(dataset, where)
 
 
 class ChosenRows(DatasetView):
@@ -186,7 +85,7 @@ class ChosenRows(DatasetView):
 
     Parameters
     ----------
-    source : SampleSource
+    source : SampleDataset
         The other dataset.
     rows : range or numpy.ndarray
         Numbers of the rows, int64, each of them in the dataset.
@@ -197,7 +96,7 @@ class ChosenRows(DatasetView):
     """
 
     def __init__(
-        self, source: SampleSource, rows: Numbers, chosen: str | None = None, where: str = ""
+        self, source: SampleDataset, rows: Numbers, chosen: str | None = None, where: str = ""
     ) -> None:
         super().__init__(source, _sizes(rows, source).tolist())
         self.rows, self.chosen, self.where = rows, chosen or numbers_hash(rows), where
@@ -208,7 +107,7 @@ class ChosenRows(DatasetView):
         return describe_dataset(self, self.schema if full else None, further=further)
 
     @property
-    def all_rows(self) -> SampleSource:
+    def all_rows(self) -> SampleDataset:
         """The dataset with all of its rows."""
         return self.source
 
@@ -255,7 +154,7 @@ class ChosenRows(DatasetView):
         return int(self.rows[i])
 
 
-def _sizes(rows: Numbers, dataset: SampleSource) -> npt.NDArray[np.int64]:
+def _sizes(rows: Numbers, dataset: SampleDataset) -> npt.NDArray[np.int64]:
     """Return the number of rows in each stored shard or, of others, in parts of a shard's size."""
     count = len(rows)
     if not is_ascending(rows):

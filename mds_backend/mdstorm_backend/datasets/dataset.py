@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import partial
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,23 +17,19 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_files
 from mdstorm_backend.cache.dataset_files import DirectFiles
 from mdstorm_backend.catalogs import check_no_table_name
-from mdstorm_backend.datasets.added_columns import with_files
 from mdstorm_backend.datasets.description import describe_dataset
-from mdstorm_backend.datasets.sample_dataset import SampleDataset, fingerprint_of
-from mdstorm_backend.datasets.whole_dataset import WholeDataset
+from mdstorm_backend.datasets.sample_dataset import SampleDataset, Storage
 from mdstorm_backend.display import Description, human_bytes, shown_url
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, MDStormError
 from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.format.encodings import registry
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.stored_schema import restored, schema_of
-from mdstorm_backend.read import OpenShards
+from mdstorm_backend.read import OpenShards, fingerprint_of
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.storage import (
-    MAX_FILE_BYTES,
     Arrival,
     Buffer,
-    FilesBelow,
     Location,
     Pin,
     Pins,
@@ -56,40 +53,13 @@ _SMALL_SHARD = 64 << 10
 _Parsed = TypeVar("_Parsed")
 
 
-@overload
-def open_dataset(
+def open_mds(
     url: str,
     *,
     storage_options: dict[str, Any] | None = None,
     cache: CacheOptions | None = None,
     allow_unsafe_types: bool = False,
-    files: None = None,
-) -> Dataset: ...
-
-
-@overload
-def open_dataset(
-    url: str,
-    *,
-    storage_options: dict[str, Any] | None = None,
-    cache: CacheOptions | None = None,
-    allow_unsafe_types: bool = False,
-    files: Mapping[str, str],
-    files_below: FilesBelow | None = None,
-    max_file_bytes: int = MAX_FILE_BYTES,
-) -> SampleDataset: ...
-
-
-def open_dataset(
-    url: str,
-    *,
-    storage_options: dict[str, Any] | None = None,
-    cache: CacheOptions | None = None,
-    allow_unsafe_types: bool = False,
-    files: Mapping[str, str] | None = None,
-    files_below: FilesBelow | None = None,
-    max_file_bytes: int = MAX_FILE_BYTES,
-) -> SampleDataset:
+) -> Dataset:
     """Open an MDS dataset for reading.
 
     Parameters
@@ -104,8 +74,6 @@ def open_dataset(
     allow_unsafe_types : bool
         Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on
         this machine.
-    files, files_below, max_file_bytes
-        Columns to add that have the content of files: see `StreamingDataset`.
 
     Raises
     ------
@@ -113,22 +81,11 @@ def open_dataset(
         If there is no ``index.json``.
     CorruptDatasetError
         If the index cannot be parsed.
-
-    Examples
-    --------
-    >>> from mdstorm_backend import MDSWriter
-    >>> with MDSWriter(out="/tmp/opened", columns={"x": "int"}) as writer:
-    ...     writer.write({"x": 7})
-    >>> dataset = open_dataset("/tmp/opened")
-    >>> len(dataset), dataset[0]
-    (1, {'x': 7})
-    >>> [batch["x"].tolist() for batch in dataset.batches(10)]
-    [[7]]
     """
     check_no_table_name(url)
     location = Location.of(url, storage_options)
     data, written = read_index(location, cache)
-    dataset = Dataset(
+    return Dataset(
         location,
         Index.from_bytes(data, url=location.file_url(INDEX_NAME)),
         fingerprint=fingerprint_of(data),
@@ -136,11 +93,10 @@ def open_dataset(
         allow_unsafe_types=allow_unsafe_types,
         written=written,
     )
-    return dataset if files is None else with_files(dataset, files, files_below, max_file_bytes)
 
 
 @dataclass(eq=False, repr=False)
-class Dataset(WholeDataset):
+class Dataset(SampleDataset):
     """An open dataset, which threads can share; pickles contain its URL and index, but no samples.
 
     Parameters
@@ -152,7 +108,7 @@ class Dataset(WholeDataset):
     fingerprint : str, optional
         Identity of the content, if known.
     cache, allow_unsafe_types
-        See `open_dataset`.
+        See `open_mds`.
     whole : str, optional
         Fingerprint of the dataset that this one is part of; see `with_shards`.
     prepare : callable, optional
@@ -316,6 +272,28 @@ class Dataset(WholeDataset):
             self.pins.forget(info.raw_data.basename)
 
     @property
+    def file_sizes(self) -> tuple[int, ...]:
+        """Bytes of each shard file, as stored."""
+        return tuple(shard.stored.bytes for shard in self.index.shards)
+
+    def storage(self) -> Storage:
+        """Return how the dataset is stored, according to the index."""
+        shards = self.index.shards
+        encodings: dict[str, Counter[str]] = {name: Counter() for name in self.schema.names}
+        layouts = Counter((s.column_names, s.column_encodings) for s in shards)
+        for (names, texts), count in layouts.items():
+            for name, text in zip(names, texts, strict=True):
+                if name in encodings:
+                    encodings[name][text] += count
+        return Storage(
+            {name: dict(found.most_common()) for name, found in encodings.items()},
+            self.file_sizes,
+            _counts(shard.compression for shard in shards),
+            _counts(", ".join(shard.hashes) for shard in shards),
+            _counts(str(shard.size_limit or "") for shard in shards),
+        )
+
+    @property
     def file_urls(self) -> list[str]:
         """URLs of the shard files, in order."""
         return [self._url(info) for info in self.index.shards]
@@ -425,6 +403,10 @@ class Dataset(WholeDataset):
         return parse(info, self.files.open(info))
 
 
+def _counts(values: Iterable[str | None]) -> dict[str, int]:
+    return dict(Counter(value or "none" for value in values).most_common())
+
+
 def _unpickled(classes: dict[str, Any], arguments: dict[str, Any]) -> Dataset:
     registry.receive(classes)
     return Dataset(**arguments)
@@ -463,7 +445,7 @@ def describe_place(
     if full and (location := Location.of(place, storage_options)).is_local_disk:
         with suppress(MDStormError, OSError):
             if location.exists(INDEX_NAME):
-                opened = open_dataset(place, storage_options=storage_options)
+                opened = open_mds(place, storage_options=storage_options)
                 return opened._mdstorm_description(full=True)
         if not os.path.exists(location.path):
             state = "nothing is there"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdstorm_backend.datasets.sample_dataset import SampleDataset
-from mdstorm_backend.read import SampleSource, Shard
+from mdstorm_backend.datasets.sample_dataset import SampleDataset, Storage
+from mdstorm_backend.read import Shard
 
 
 class DatasetView(SampleDataset):
@@ -15,13 +15,13 @@ class DatasetView(SampleDataset):
 
     Parameters
     ----------
-    source : SampleSource
+    source : SampleDataset
         The other dataset.
     shard_sizes : sequence of int
         Number of samples in each shard of this dataset.
     """
 
-    def __init__(self, source: SampleSource, shard_sizes: Sequence[int]) -> None:
+    def __init__(self, source: SampleDataset, shard_sizes: Sequence[int]) -> None:
         self.source = source
         self.url, self.schema, self.bytes_ahead = source.url, source.schema, source.bytes_ahead
         self.root, self.cache = source.root, source.cache
@@ -30,9 +30,18 @@ class DatasetView(SampleDataset):
         self.shard_bytes = tuple(int(size * per_row) for size in shard_sizes)
 
     @property
+    def stored(self) -> SampleDataset:
+        """The dataset as it is stored, below all views."""
+        return self.source.stored
+
+    @property
     def is_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""
         return self.source.is_mapped
+
+    def storage(self) -> Storage:
+        """Return how the other dataset is stored."""
+        return self.source.storage()
 
     def files_identity(self) -> str:
         """Identify the state of the other dataset's files."""

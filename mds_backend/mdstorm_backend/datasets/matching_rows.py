@@ -11,12 +11,19 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.cache import keep_file
-from mdstorm_backend.datasets.filters import Expression, Filters, Mask
-from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.datasets.filters import Expression, Filters
+from mdstorm_backend.datasets.row_choice import as_array, as_range, numbers_hash
+from mdstorm_backend.read import SampleSource
+from mdstorm_backend.read.added_columns import Numbers
+
+if TYPE_CHECKING:
+    from mdstorm_backend.datasets.sample_dataset import SampleDataset
 
 #: Rows that are read at a time.
 _AT_A_TIME = 1 << 16
@@ -24,24 +31,40 @@ _AT_A_TIME = 1 << 16
 _logger = logging.getLogger(__name__)
 
 
-def matching_rows(dataset: SampleDataset, where: Filters | Expression) -> Mask:
-    """Return whether each row of a dataset matches `where`."""
-    key = hashlib.sha256(where.identity).hexdigest()[:24]
-    evaluate = partial(_evaluate, dataset, where)
-    url, fingerprint, name = dataset.url, dataset.fingerprint, f"where-{key}.bits"
-    identity = f"{dataset.content_identity()} {len(dataset)}"
-    content = keep_file(url, fingerprint, name, identity, evaluate)
-    bits = np.frombuffer(content, np.uint8)
-    return np.unpackbits(bits, count=len(dataset)).astype(np.bool_)
+def conditions_on(dataset: SampleSource, where: Any) -> Filters | Expression:
+    """Return conditions that were passed as `where`, checked against the dataset's columns."""
+    kind = Expression if isinstance(where, pc.Expression) else Filters
+    return kind.of("where", where, dataset.schema, dataset.url)
+
+
+def matching_numbers(dataset: SampleDataset, numbers: Numbers, where: Any) -> Numbers:
+    """Return the rows among `numbers` that match `where`, as a range if they are evenly spaced."""
+    conditions = conditions_on(dataset, where)
+    if isinstance(conditions, Filters):
+        found = as_array(numbers)
+        may_match = np.repeat(dataset.may_match(conditions), dataset.shard_sizes)
+        numbers = as_range(found[may_match[found]])
+    if not len(numbers):
+        return numbers
+    among = f"{numbers_hash(numbers)} {len(numbers)}"
+    key = hashlib.sha256(conditions.identity + among.encode()).hexdigest()[:24]
+    identity = f"{dataset.content_identity()} {among}"
+    evaluate = partial(_evaluate, dataset, numbers, conditions)
+    content = keep_file(dataset.url, dataset.fingerprint, f"where-{key}.bits", identity, evaluate)
+    matching = np.unpackbits(np.frombuffer(content, np.uint8), count=len(numbers))
+    return as_range(as_array(numbers)[matching.astype(np.bool_)])
 
 
 def _evaluate(
-    dataset: SampleDataset, where: Filters | Expression, progress: Callable[[], object]
+    dataset: SampleDataset,
+    numbers: Numbers,
+    where: Filters | Expression,
+    progress: Callable[[], object],
 ) -> bytes:
     """Read the columns that conditions use; return a bit for each row."""
     begun = time.monotonic()
     found = []
-    for batch in dataset.batches(_AT_A_TIME, format="arrow", columns=sorted(where.fields)):
+    for batch in dataset.batches_of(numbers, _AT_A_TIME, sorted(where.fields)):
         found.append(where.mask(batch, dataset.schema))
         progress()
     matching = np.concatenate(found)

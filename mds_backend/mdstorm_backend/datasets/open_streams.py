@@ -14,20 +14,18 @@ from typing import Any, TypeVar, overload
 from mdstorm_backend.base import cached_property, choose_among
 from mdstorm_backend.datasets import (
     Dataset,
-    WholeDataset,
-    describe_dataset,
-    fingerprint_of,
-    open_dataset,
+    SampleDataset,
+    open_mds,
 )
 from mdstorm_backend.datasets.stream import Stream, World
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults, bringing, join, size_at
-from mdstorm_backend.display import Description, shown_urls
+from mdstorm_backend.display import shown_urls
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.format.encodings.registry import general_encoding, parse_encoding
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.stored_schema import joined_form
-from mdstorm_backend.read import Shard
+from mdstorm_backend.read import Shard, fingerprint_of
 from mdstorm_backend.read.late import unsafe_type_error
 from mdstorm_backend.storage import Location
 
@@ -52,7 +50,7 @@ def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
     given, split = kept.own("local"), kept.shown("split")
     keeps_local = stream.remote is not None and given is not None
     try:
-        kept.dataset = open_dataset(
+        kept.dataset = open_mds(
             join(given if stream.remote is None else stream.remote, split),
             storage_options=defaults.storage_options,
             cache=kept.cache(join(given, split) if keeps_local else None, defaults.cache_limit),
@@ -144,7 +142,7 @@ def _prepare(stream: Stream, directory: str, shard: ShardInfo) -> bool:
     return True
 
 
-class JoinedDataset(WholeDataset):
+class JoinedDataset(SampleDataset):
     """Datasets in sequence, with samples and shards numbered consecutively.
 
     Samples keep the columns of their dataset. Whole batches have the common columns.
@@ -179,9 +177,6 @@ class JoinedDataset(WholeDataset):
     def __reduce__(self) -> tuple[Any, ...]:
         # Pickled parts lose the shared descriptions of columns, so the copy joins the parts again.
         return JoinedDataset, (self.parts,)
-
-    def _mdstorm_description(self, *, full: bool) -> Description:
-        return describe_dataset(self, self.schema if full else None)
 
     @cached_property
     def is_mapped(self) -> bool:

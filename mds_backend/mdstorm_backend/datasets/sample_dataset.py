@@ -1,42 +1,37 @@
-"""The base class for datasets: samples by number, batches and whole tables."""
+"""The base class of all datasets: samples by number, batches and whole tables."""
 
 from __future__ import annotations
 
-import hashlib
-from abc import ABC, abstractmethod
-from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate
+from abc import ABC
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base import cached_property, choose_among, require, warn_user
-from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.datasets.filters import Filters, Mask
+from mdstorm_backend.base import require, warn_user
+from mdstorm_backend.datasets.description import describe_dataset
+from mdstorm_backend.datasets.filters import check_where
+from mdstorm_backend.datasets.matching_rows import matching_numbers
+from mdstorm_backend.datasets.row_choice import as_array, numbers_of_rows
 from mdstorm_backend.datasets.sample_access import pick
-from mdstorm_backend.display import Described
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.format import Batch, Schema
+from mdstorm_backend.display import Described, Description
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.format import Batch
 from mdstorm_backend.order import (
     Batching,
-    Chunk,
     ExactOrder,
     Order,
     Position,
+    Samples,
     StreamShape,
     check_order,
     find_world,
 )
-from mdstorm_backend.order.chunk import in_ranges
 from mdstorm_backend.read import (
-    FileReader,
-    OpenShards,
     SampleSource,
-    Shard,
     Stack,
     StackOption,
     check_num_epochs,
@@ -44,9 +39,8 @@ from mdstorm_backend.read import (
     checked_stack,
     output_name,
 )
-from mdstorm_backend.read.added_columns import AddedColumn, Numbers
+from mdstorm_backend.read.added_columns import Numbers
 from mdstorm_backend.read.batch_formats import formatter, to_table
-from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.reader import BlockReader
 from mdstorm_backend.read.steps import Reading
 from mdstorm_backend.storage import Location
@@ -63,168 +57,97 @@ class _BatchOptions(TypedDict, total=False):
     num_epochs: int | None
 
 
+class Storage(NamedTuple):
+    """How a dataset is stored, as far as is known without opening shards.
+
+    Attributes
+    ----------
+    encodings : dict of str to dict
+        For each column, its encodings, each with the number of shards.
+    files : tuple of int
+        Bytes of each file.
+    compressions, hashes, size_limits : dict of str to int
+        Compressions, hashes and size limits, each with the number of shards; ``"none"`` for none.
+    """
+
+    encodings: dict[str, dict[str, int]]
+    files: tuple[int, ...] = ()
+    compressions: Mapping[str, int] = MappingProxyType({})
+    hashes: Mapping[str, int] = MappingProxyType({})
+    size_limits: Mapping[str, int] = MappingProxyType({})
+
+
 #: Bytes per batch when there should be as few batches as possible.
 LARGE_BATCH = 1 << 30
 
 
-def fingerprint_of(content: bytes) -> str:
-    """Return a fingerprint of some content."""
-    return hashlib.sha256(content).hexdigest()[:16]
+class SampleDataset(Described, SampleSource, ABC):
+    """A dataset, whatever its format: rows by number, batches and whole tables.
 
-
-class SampleDataset(Described, ABC):
-    """A dataset that consists of shards and is read as samples, batches or whole tables.
+    A row has the same number here as for loaders: it is what ``rows=`` takes, `Trace` returns and
+    ``row_numbers=`` adds.
 
     Attributes
     ----------
-    url : str
-        URL of the dataset, for messages.
-    fingerprint : str
-        Identity of the content, by which states and ranks recognise their dataset. For MDS, it does
-        not depend on when the files were written. What outlives a process needs `content_identity`.
-    schema : Schema
-        The columns.
-    shard_sizes : tuple of int
-        Number of samples in each shard.
-    shard_bytes : tuple of int
-        Uncompressed bytes of each shard.
-    bytes_ahead : int
-        Bytes of shards to open ahead of use; 0 unless opening a shard may wait for the network.
-    chosen : str or None
-        Identifies the rows, if only some rows of `all_rows` were chosen.
-    where : str
-        The conditions that chose them, to be shown; empty if there were none.
-    root : Location or None
-        The dataset's own directory: the one directory or table that the user named, as resolved by
-        its catalog or by where it lies, never by what its data or metadata say. None if the user
-        named several, or only files. Files that rows name may be read below it.
-    cache : CacheOptions or None
-        How files are copied to this machine.
-    added : mapping of str to AddedColumn
-        Make the columns that are not stored.
-    file_reader : FileReader or None
-        Reads the files whose contents are in such columns.
+    location : Location
+        The directory that contains the files, at any depth.
+    file_urls : list of str
+        URLs of the files in order.
+    table_version : int or None
+        The version of a table, or the id of its snapshot; None for data without versions.
     """
 
-    url: str
-    fingerprint: str
-    schema: Schema
-    shard_sizes: tuple[int, ...]
-    shard_bytes: tuple[int, ...]
-    bytes_ahead: int = 0
-    chosen: str | None = None
-    where: str = ""
-    root: Location | None = None
-    cache: CacheOptions | None = None
-    added: Mapping[str, AddedColumn] = MappingProxyType({})
-    file_reader: FileReader | None = None
-    _open_shards: OpenShards[Any]
+    location: Location
+    table_version: int | None = None
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        return describe_dataset(self, self.schema if full else None)
 
     @property
-    def all_rows(self) -> SampleSource:
-        """The dataset with all of its rows."""
-        return self
+    def file_sizes(self) -> tuple[int, ...]:
+        """Bytes of each of these files, as stored."""
+        return ()
 
     @property
-    def first_rows(self) -> npt.NDArray[np.int64]:
-        """Number of each shard's first row in the whole dataset, before shards were left out."""
-        return self.bounds[:-1]
+    def file_urls(self) -> list[str]:
+        """URLs of the files in order."""
+        return []
 
-    @cached_property
-    def _shifts(self) -> npt.NDArray[np.int64]:
-        """For each shard, what a row's number in the whole dataset exceeds its number here by."""
-        return self.first_rows - self.bounds[:-1]
-
-    @property
-    @abstractmethod
-    def is_mapped(self) -> bool:
-        """Whether opening a shard only maps a local file."""
-
-    @abstractmethod
-    def shard(self, number: int) -> Shard:
-        """Open shard `number`."""
-
-    def begin_shard(self, number: int) -> Shard:
-        """Open shard `number`, which may still be downloading."""
-        return self.shard(number)
-
-    def located(
-        self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
-    ) -> Located:
-        """Find the shards and rows of samples; see `Located` for the arguments."""
-        return Located(chunk, self.bounds, kept, is_first=is_first)
-
-    def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
-        """Return for each shard whether a row may match, as known without reading rows.
-
-        Parameters
-        ----------
-        filters : Filters
-            The conditions.
-        unbounded : collection of str
-            Columns whose statistics are not valid.
-        """
-        return np.ones(len(self.shard_sizes), np.bool_)
-
-    def stored_numbers(self, numbers: Numbers) -> Numbers:
-        """Return the numbers that samples have in the whole dataset."""
-        if not self._shifts.any():
-            return numbers
-        found = np.asarray(numbers)
-        return found + self._shifts[np.searchsorted(self.bounds, found, side="right") - 1]
-
-    def samples_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the numbers of the samples that are rows of the whole dataset, ascending.
-
-        Parameters
-        ----------
-        rows : numpy.ndarray
-            int64, numbers of rows, ascending and each once.
-        """
-        at, shards = in_ranges(rows, self.first_rows, np.diff(self.bounds))
-        return np.unique(rows[at] - self._shifts[shards])
-
-    def content_identity(self) -> str:
-        """Identify the dataset and the time of its files.
-
-        What is kept beyond a process, and was computed from the data, is kept under this identity.
-        Unlike `fingerprint`, it changes if other values are written to the same files, even if all
-        sizes stay the same. It also changes if the files are copied without their times. It is
-        computed when it is called, without opening shards.
-
-        Returns
-        -------
-        str
-            Hexadecimal digits, derived from the fingerprint and:
-
-            - on a local disk, the time of the index, and the sizes and times of the shards;
-            - in a store or on a mount, the time of the index. A shard that is replaced without its
-              index is not noticed;
-            - for Parquet files, their sizes, times and tags;
-            - for a table, its version, and the sizes and times of the files in its log.
+    def with_shards(self, numbers: Sequence[int]) -> SampleDataset:
+        """Return a dataset with only the shards `numbers`, in that order, for a filter.
 
         Raises
         ------
-        MDStormError
-            If the dataset cannot be accessed.
+        InvalidArgumentError
+            If the dataset always consists of all its shards.
         """
-        files = self.files_identity()
-        return fingerprint_of(f"{self.fingerprint} {files}".encode()) if files else self.fingerprint
+        raise InvalidArgumentError(
+            f"{self.url} has no shards that can be left out: leave out filters and selectors"
+        )
 
-    @abstractmethod
-    def files_identity(self) -> str:
-        """Identify the state of the files, as far as the fingerprint does not."""
+    def storage(self) -> Storage:
+        """Return how the dataset is stored."""
+        shards = len(self.shard_sizes)
+        encodings = {column.name: {column.encoding: shards} for column in self.schema}
+        return Storage(encodings, self.file_sizes)
 
-    def find_open(self, number: int) -> Shard | None:
-        """Return shard `number` if it is open, else None."""
-        return self._open_shards.find(number)
+    @property
+    def columns_left_out(self) -> Mapping[str, pa.DataType]:
+        """Columns that are not in the schema, since their types cannot be read."""
+        return {}
 
-    def release(self) -> None:
-        """Close shards that are kept open; they are reopened when needed."""
-        self._open_shards.release()
+    @property
+    def all_rows(self) -> SampleDataset:
+        """The dataset with all of its rows: another one if this one consists of chosen rows."""
+        return self
 
-    def __len__(self) -> int:
-        return self._bounds[-1]
+    @property
+    def stored(self) -> SampleDataset:
+        """The dataset as it is stored: another one if this one is a view."""
+        return self
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return map(self.sample, range(len(self)))
 
     @overload
     def __getitem__(self, at: int) -> dict[str, Any]: ...
@@ -243,87 +166,6 @@ class SampleDataset(Described, ABC):
             If `at` is something else.
         """
         return self.sample(at) if type(at) is int else pick(at, len(self), self.sample)
-
-    def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return sample `i`.
-
-        Parameters
-        ----------
-        i : int
-            Number of the sample; negative numbers count from the end.
-        columns : sequence of str, optional
-            Columns to decode; all by default.
-
-        Returns
-        -------
-        dict
-            The values of the columns as MDS decodes them: NumPy scalars and arrays, other Python
-            objects, None for null.
-
-        Raises
-        ------
-        IndexError
-            If the index is out of range.
-        """
-        bounds = self._bounds
-        if not 0 <= i < bounds[-1]:
-            number, row = self.locate(i)
-            i = bounds[number] + row
-        number = bisect_right(bounds, i) - 1
-        return self.shard(number).sample(i - bounds[number], columns)
-
-    def locate(self, i: int) -> tuple[int, int]:
-        """Return the number of the shard that holds sample `i`, and the sample's row in it.
-
-        Raises
-        ------
-        IndexError
-            If the index is out of range.
-        """
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"sample {i} of {len(self)} in {self.url}")
-        position = int(i) % len(self)
-        shard = bisect_right(self._bounds, position) - 1
-        return shard, position - self._bounds[shard]
-
-    @cached_property
-    def _bounds(self) -> list[int]:
-        """The number of each shard's first sample, followed by the total number of samples."""
-        return [0, *accumulate(self.shard_sizes)]
-
-    @cached_property
-    def bounds(self) -> npt.NDArray[np.int64]:
-        """The number of each shard's first sample, followed by the total number of samples."""
-        return np.array(self._bounds, np.int64)
-
-    @cached_property
-    def nbytes(self) -> int:
-        """Uncompressed bytes of all shards."""
-        return sum(self.shard_bytes)
-
-    def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the names of the columns to read: `columns`, or all if that is None.
-
-        Raises
-        ------
-        ArgumentTypeError
-            If the dataset has no such column, or a column is listed twice.
-        UnsupportedEncodingError
-            If this version cannot decode one of the columns.
-        """
-        if isinstance(columns, str):
-            raise ArgumentTypeError(f"columns={columns!r} is a string: pass a list, [{columns!r}]")
-        names = self.schema.names if columns is None else tuple(columns)
-        if len(set(names)) < len(names):
-            raise ArgumentTypeError(f"columns={list(names)} lists a column twice: list each once")
-        unknown = [name for name in names if name not in self.schema]
-        if unknown:
-            raise ArgumentTypeError(
-                f"{self.url} has no columns {unknown}{choose_among(unknown[0], self.schema.names)}"
-            )
-        for name in names:
-            self.schema[name].parsed_encoding.check_decodable(name)
-        return names
 
     @overload
     def batches(
@@ -414,8 +256,7 @@ class SampleDataset(Described, ABC):
                 )
             check_outputs(outputs, self.schema.get)
             convert = itemgetter(output_name(*outputs))
-        reading = Reading(self, names, outputs=outputs, keeps_nulls=format == "arrow")
-        reader = BlockReader(reading=reading, batch_size=batch_size)
+        reader = self._reader(batch_size, names, keeps_nulls=format == "arrow", outputs=outputs)
         order = order.settled(follows_world=False)
         if order.follows_world:
             order = order.share_of(find_world())
@@ -453,26 +294,89 @@ class SampleDataset(Described, ABC):
             yield shard.read(np.arange(row, stop), columns, exact_nulls=True)
             start += stop - row
 
-    def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read the whole dataset as one Arrow table."""
+    def batches_of(
+        self,
+        rows: Numbers,
+        batch_size: int,
+        columns: Sequence[str] | None = None,
+        *,
+        format: Literal["arrow", "pandas"] = "arrow",
+    ) -> Iterator[Any]:
+        """Iterate in batches over the samples with some numbers, in the order of the numbers."""
+        names = self.select(columns)
+        convert = formatter(format, self.schema.select(names))
+        reader = self._reader(batch_size, names, keeps_nulls=format == "arrow")
+        starts = range(0, len(rows), batch_size)
+        sizes = (min(batch_size, len(rows) - start) for start in starts)
+        is_spaced = isinstance(rows, range) and rows.step != 1  # readers take others as arrays
+        chunk = as_array(rows) if is_spaced else rows
+        samples = Samples(iter([chunk]), sizes, iter(starts))
+        return (convert(batch) for block in reader.blocks(samples) for batch in block.batches())
+
+    def _reader(
+        self,
+        batch_size: int,
+        columns: Sequence[str],
+        *,
+        keeps_nulls: bool,
+        outputs: Sequence[Stack] = (),
+    ) -> BlockReader:
+        reading = Reading(self, columns, outputs=outputs, keeps_nulls=keeps_nulls)
+        return BlockReader(reading=reading, batch_size=batch_size)
+
+    def numbers(self, where: Any) -> npt.NDArray[np.int64]:
+        """Return the numbers of the rows that match conditions, ascending, as int64.
+
+        Parameters
+        ----------
+        where : list of tuple, list of list of tuple or pyarrow.compute.Expression
+            Conditions on columns. They are evaluated once on each machine, which keeps the result
+            in its cache.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            If the conditions have another form, or do not fit the columns.
+        """
+        check_where("where", where)
+        return np.array(as_array(matching_numbers(self, range(len(self)), where)))
+
+    def to_table(self, columns: Sequence[str] | None = None, *, rows: Any = None) -> pa.Table:
+        """Read the dataset, or some rows of it, as one Arrow table.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Columns to read; all by default.
+        rows : sequence of int, slice or boolean array, optional
+            Numbers of the rows, in the order of the table. Only their shards are read.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            If there is no such column or row.
+        """
         schema = self.schema.select(self.select(columns))
-        return to_table(self._large_batches("arrow", columns), schema)
+        numbers: Numbers = range(len(self))
+        if rows is not None:
+            numbers = numbers_of_rows(self, rows)
+        return to_table(self.batches_of(numbers, self._large_batch, columns), schema)
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Read the whole dataset as one pandas DataFrame."""
-        frames = list(self._large_batches("pandas", columns))
+        numbers = range(len(self))
+        frames = list(self.batches_of(numbers, self._large_batch, columns, format="pandas"))
         if not frames:
             frames = [self.to_table(columns).to_pandas()]
         whole: pd.DataFrame = frames[0]
         return require("pandas").concat(frames, ignore_index=True) if frames[1:] else whole
 
-    def _large_batches(
-        self, format: Literal["arrow", "pandas"], columns: Sequence[str] | None
-    ) -> Iterator[Any]:
-        """Iterate over the dataset in batches small enough for Arrow's 32-bit offsets."""
+    @property
+    def _large_batch(self) -> int:
+        """Rows of batches that are few, but small enough for Arrow's 32-bit offsets."""
         shards = zip(self.shard_bytes, self.shard_sizes, strict=True)
         largest = max((-(-nbytes // samples) for nbytes, samples in shards if samples), default=1)
-        return self.batches(max(LARGE_BATCH // largest, 1), format=format, columns=columns)
+        return max(LARGE_BATCH // largest, 1)
 
 
 def _warn_of_whole_passes(url: str) -> None:

@@ -11,7 +11,7 @@ from mdstorm_backend.base.checks import check_integer, check_seconds
 from mdstorm_backend.base.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.directory import NOTES, CacheOptions, default_directory
 from mdstorm_backend.cache.download import check_content, decompressed, try_again
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.datasets.dataset import Dataset, open_mds
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.order import StreamShape, StreamWeight
@@ -176,7 +176,7 @@ class StreamFiles:
     def _opened(self) -> Dataset:
         """Return the dataset at the remote location, with the local directory as its cache."""
         if self.dataset is None:
-            self.dataset = open_dataset(
+            self.dataset = open_mds(
                 join(self.shown("remote") or self.local(), self.shown("split")),
                 storage_options=self.storage_options,
                 cache=self.cache(self.directory),

@@ -8,7 +8,7 @@ from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES
 from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.shard_info import MARKER_NAME
+from mdstorm_backend.format.shard_info import CLAIM_NAME, MARKER_NAME
 from mdstorm_backend.format.sizes import parse_size
 from mdstorm_backend.format.stored_schema import without_form
 from mdstorm_backend.format.type_plan import (
@@ -52,6 +52,7 @@ from mdstorm_backend.format.values.python_objects import (
 )
 
 __all__ = [
+    "CLAIM_NAME",
     "DTYPES",
     "EXTENSIONS",
     "INDEX_NAME",

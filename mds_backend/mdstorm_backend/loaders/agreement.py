@@ -41,7 +41,7 @@ import numpy as np
 
 from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.base.pools import in_own_thread
-from mdstorm_backend.datasets.chosen_rows import numbers_hash
+from mdstorm_backend.datasets import numbers_hash
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.consumer import Usage
 from mdstorm_backend.loaders.epochs import Epochs

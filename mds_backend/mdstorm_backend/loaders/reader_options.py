@@ -9,6 +9,7 @@ from typing import Any
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.checks import make_scalars_plain
 from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.consumer import Usage
 from mdstorm_backend.order import (
@@ -24,7 +25,6 @@ from mdstorm_backend.order.plan import Cut
 from mdstorm_backend.read import (
     Output,
     Reading,
-    SampleSource,
     Steps,
     reader,
     refill,
@@ -66,7 +66,7 @@ class ReaderOptions:
 
     Attributes
     ----------
-    dataset : SampleSource
+    dataset : SampleDataset
         The dataset to read.
     order : Order
         The order, with a fixed seed. Its share of the rows may follow the world, and is then
@@ -118,7 +118,7 @@ class ReaderOptions:
         The ``split`` of each stream; ranks compare passes over the same splits.
     """
 
-    dataset: SampleSource
+    dataset: SampleDataset
     order: Order
     batch_size: int = 1
     drop_last: bool = False

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.trace import Trace, Where

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base.checks import is_integer
-from mdstorm_backend.datasets import choose_rows
+from mdstorm_backend.datasets import SampleDataset, choose_rows
 from mdstorm_backend.display import counted, shown_url
 from mdstorm_backend.errors import InvalidArgumentError, MDStormError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
@@ -25,7 +25,6 @@ from mdstorm_backend.loaders.state import read_state, state_mapping
 from mdstorm_backend.order import Chunk, Plan, Position, StreamShape, World, order_named
 from mdstorm_backend.order.chunk import RowsOnDemand, numbers_of
 from mdstorm_backend.order.state_values import damaged, number
-from mdstorm_backend.read import SampleSource
 
 _Numbers = npt.NDArray[np.int64]
 #: Number of epochs that `Trace.where` searches: a row that comes does so by the end of the second.
@@ -318,7 +317,7 @@ class Trace:
 
 def trace_of_state(
     state: object,
-    dataset: SampleSource,
+    dataset: SampleDataset,
     *,
     batch_size: int | None = None,
     drop_last: bool = False,
@@ -334,7 +333,7 @@ def trace_of_state(
     ----------
     state : object
         The state, which has the order, its seed and the selection.
-    dataset : SampleSource
+    dataset : SampleDataset
         The dataset.
     batch_size : int, optional
         Rows of a batch; by default as in the state.
@@ -378,7 +377,7 @@ def trace_of_state(
 
 def _options_of_state(
     state: Mapping[str, Any],
-    dataset: SampleSource,
+    dataset: SampleDataset,
     ranks: int | None,
     chosen: tuple[Any, Any],
     how: Mapping[str, Any],

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.format import Values, as_arrow
+from mdstorm_backend.format import Column, Values, as_arrow
 from mdstorm_backend.format.values.arrow_types import simple_name
 from mdstorm_backend.format.values.python_objects import python_objects
+from mdstorm_backend.kinds import open_stored
 
 
 @dataclass(frozen=True)
@@ -69,20 +68,22 @@ class Inspection:
     rows : int
         Samples in all shards.
     shards : int
-        Number of shards.
+        Number of shards, which are row groups of Parquet files, or files of tables.
     columns : tuple of ColumnSummary
         The columns in order.
     shard_rows, shard_bytes : Spread
         Samples per shard, and bytes per uncompressed shard.
     stored_bytes : Spread
-        Bytes per shard file as stored, compressed or not.
+        Bytes per file as stored, compressed or not.
     compressions, hashes, size_limits : dict of str to int
-        Compressions, hashes and size limits of the shards, each with the number of shards that have
+        Compressions, hashes and size limits of MDS shards, each with the number of shards that have
         it; ``"none"`` for none.
     fingerprint : str
         Identity of the content, as recorded in checkpoints.
     logical_schema : bool
         Whether the dataset carries Spark types.
+    version : int or None
+        Version of a table, or the id of its snapshot; None for other data.
     """
 
     url: str
@@ -97,21 +98,23 @@ class Inspection:
     size_limits: dict[str, int]
     fingerprint: str
     logical_schema: bool
+    version: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
         return {**asdict(self), "columns": [vars(column) for column in self.columns]}
 
 
-def inspect(url: str, *, storage_options: dict[str, Any] | None = None) -> Inspection:
-    """Describe the dataset at `url`.
+def inspect(source: Any, *, storage_options: dict[str, Any] | None = None) -> Inspection:
+    """Describe a dataset of any kind.
 
-    Only the index is read, and a shard's header if the index has lost the schema.
+    Of MDS, only the index is read, and a shard's header if the index has lost the schema; of
+    Parquet, only footers.
 
     Parameters
     ----------
-    url : str
-        Directory of the dataset: a URL or a local path.
+    source : SampleDataset, str, or anything else that `open_stored` opens
+        The dataset.
     storage_options : dict, optional
         Options of the fsspec file system.
 
@@ -122,61 +125,49 @@ def inspect(url: str, *, storage_options: dict[str, Any] | None = None) -> Inspe
     CorruptDatasetError
         If the dataset cannot be parsed.
     """
-    dataset = open_dataset(url, storage_options=storage_options)
-    shards = dataset.index.shards
+    dataset = open_stored(source, storage_options)
+    stored = dataset.storage()
     return Inspection(
         url=dataset.url,
         rows=len(dataset),
-        shards=len(shards),
-        columns=_columns(dataset),
+        shards=len(dataset.shard_sizes),
+        columns=tuple(_summary(column, stored.encodings) for column in dataset.schema),
         shard_rows=Spread.of(dataset.shard_sizes),
-        shard_bytes=Spread.of(shard.raw_data.bytes for shard in shards),
-        stored_bytes=Spread.of(shard.stored.bytes for shard in shards),
-        compressions=_counts(shard.compression for shard in shards),
-        hashes=_counts(", ".join(shard.hashes) for shard in shards),
-        size_limits=_counts(str(shard.size_limit or "") for shard in shards),
+        shard_bytes=Spread.of(dataset.shard_bytes),
+        stored_bytes=Spread.of(stored.files),
+        compressions=dict(stored.compressions),
+        hashes=dict(stored.hashes),
+        size_limits=dict(stored.size_limits),
         fingerprint=dataset.fingerprint,
         logical_schema=any(column.spark_type is not None for column in dataset.schema),
+        version=dataset.stored.table_version,
     )
 
 
-def _counts(values: Iterable[str | None]) -> dict[str, int]:
-    return dict(Counter(value or "none" for value in values).most_common())
-
-
-def _columns(dataset: Dataset) -> tuple[ColumnSummary, ...]:
-    encodings: dict[str, Counter[str]] = {name: Counter() for name in dataset.schema.names}
-    layouts = Counter((s.column_names, s.column_encodings) for s in dataset.index.shards)
-    for (names, texts), count in layouts.items():
-        for name, text in zip(names, texts, strict=True):
-            if name in encodings:
-                encodings[name][text] += count
-    return tuple(
-        ColumnSummary(
-            name=column.name,
-            encodings=dict(encodings[column.name].most_common()) or {column.encoding: 0},
-            spark_type=None if column.spark_type is None else simple_name(column.spark_type),
-            nullable=column.nullable,
-            null_count=column.null_count,
-            element_null_count=column.element_null_count,
-        )
-        for column in dataset.schema
+def _summary(column: Column, encodings: Mapping[str, dict[str, int]]) -> ColumnSummary:
+    return ColumnSummary(
+        name=column.name,
+        encodings=encodings.get(column.name) or {column.encoding: 0},
+        spark_type=None if column.spark_type is None else simple_name(column.spark_type),
+        nullable=column.nullable,
+        null_count=column.null_count,
+        element_null_count=column.element_null_count,
     )
 
 
 def head(
-    url: str,
+    source: Any,
     n: int = 5,
     *,
     columns: Sequence[str] | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> dict[str, list[Any]]:
-    """Read the first `n` rows of the dataset at `url`, or all rows if it has fewer.
+    """Read the first `n` rows of a dataset of any kind, or all rows if it has fewer.
 
     Parameters
     ----------
-    url : str
-        Directory of the dataset: a URL or a local path.
+    source : SampleDataset, str, or anything else that `open_stored` opens
+        The dataset.
     n : int
         Number of rows.
     columns : sequence of str, optional
@@ -201,7 +192,7 @@ def head(
     UnsupportedEncodingError
         If this version cannot decode one of them.
     """
-    dataset = open_dataset(url, storage_options=storage_options)
+    dataset = open_stored(source, storage_options)
     names = dataset.select(columns)
     found: dict[str, list[Any]] = {name: [] for name in names}
     for number, samples in enumerate(dataset.shard_sizes):

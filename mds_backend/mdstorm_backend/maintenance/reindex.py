@@ -15,9 +15,9 @@ from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.format import Schema, compression, layout, shard_info, stored_schema
 from mdstorm_backend.format.index import INDEX_NAME, Index, parse_shard
 from mdstorm_backend.format.shard_names import ShardName, parse_shard_name
+from mdstorm_backend.kinds import explaining_absence
 from mdstorm_backend.maintenance.verify import Problem
 from mdstorm_backend.storage import Buffer, Location
-from mdstorm_backend.tables import other_format
 from mdstorm_backend.write import commit, full_shard
 
 
@@ -110,12 +110,12 @@ def reindex(
         )
     names, notes = _shard_files(list(listed))
     if not names:
-        raise errors.DatasetNotFoundError(
-            other_format(location)
-            or f"there are no shards at {location.url}, so there is nothing to index. Check the "
-            "URL",
-            url=location.url,
-        )
+        with explaining_absence(storage_options):
+            raise errors.DatasetNotFoundError(
+                f"there are no shards at {location.url}, so there is nothing to index. Check the "
+                "URL",
+                url=location.url,
+            )
     with progress("Reading shards", "shards", on_progress) as shown:
         found = list(each(lambda name: _read(location, name), names, threads, shown))
     notes += [Problem(n.path, f.note) for n, f in zip(names, found, strict=True) if f.note]

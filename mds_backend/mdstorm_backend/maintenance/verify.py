@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ import numpy as np
 from mdstorm_backend import errors
 from mdstorm_backend.base.pools import each, map_files
 from mdstorm_backend.cache import download
-from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.datasets import Dataset, SampleDataset
 from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.format import Column, Schema, as_arrow, layout
 from mdstorm_backend.format.compression import HASH_NAMES
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
+from mdstorm_backend.kinds import open_stored
 from mdstorm_backend.read import late, mds_shard
 from mdstorm_backend.storage import Buffer, Location
 
@@ -90,26 +91,26 @@ class VerifyReport:
 
 
 def verify(
-    url: str,
+    source: Any,
     *,
     quick: bool = False,
     storage_options: dict[str, Any] | None = None,
     threads: int | None = None,
     on_progress: Progress = None,
 ) -> VerifyReport:
-    """Check the dataset at `url` and report every problem.
+    """Check a dataset of any kind and report every problem.
 
-    The files themselves are read, not their copies in the shard cache. Each thread holds one
-    uncompressed shard in memory.
+    The files of an MDS dataset themselves are read, not their copies in the shard cache. Each
+    thread holds one uncompressed shard in memory.
 
     Parameters
     ----------
-    url : str
-        Directory of the dataset: a URL or a local path.
+    source : SampleDataset, str, or anything else that `open_stored` opens
+        The dataset.
     quick : bool
         Whether to check only that the files exist with the right sizes. By default, every file is
-        read: its hashes, offsets and header are compared with the index, and every value except
-        pickles is decoded.
+        read, and every value except pickles is decoded. An MDS shard's hashes, offsets and header
+        are also compared with the index.
     storage_options : dict, optional
         Options of the fsspec file system.
     threads : int, optional
@@ -126,12 +127,74 @@ def verify(
         If its storage cannot be read.
     """
     try:
-        dataset = open_dataset(url, storage_options=storage_options)
-        schema = _schema(dataset)
+        dataset = open_stored(source, storage_options)
+        if isinstance(stored := dataset.stored, Dataset):
+            return _verify_mds(stored, _schema(stored), quick, threads, on_progress)
     except errors.CorruptDatasetError as error:
-        location = Location.of(url, storage_options)
-        problem = str(error).removeprefix(f"{location.file_url(INDEX_NAME)} ")
-        return VerifyReport(location.url, quick, 0, 0, 0, (Problem(INDEX_NAME, problem),))
+        directory, _, name = error.url.rpartition("/")
+        problem = str(error).removeprefix(f"{error.url} ")
+        return VerifyReport(directory, quick, 0, 0, 0, (Problem(name, problem),))
+    return _verify_rows(dataset, quick, threads, on_progress)
+
+
+def _verify_rows(
+    dataset: SampleDataset, quick: bool, threads: int | None, on_progress: Progress
+) -> VerifyReport:
+    """Check a dataset without an index: that its files are there, and that all rows can be read."""
+    stored, sizes = dataset.stored, dataset.storage().files
+    names = [_name_in(stored, url) for url in stored.file_urls]
+    found = map_files(stored.location.size, names)
+    problems = [
+        problem
+        for name, size, now in zip(names, sizes, found, strict=True)
+        if (problem := _of_size(name, now, size, "it was opened with")) is not None
+    ]
+    if not quick and not problems:
+        numbers = range(len(dataset.shard_sizes))
+        with progress("Checking shards", "shards", on_progress) as shown:
+            of_shards = each(lambda n: list(_unreadable(dataset, n)), numbers, threads, shown)
+        problems += [problem for one in of_shards for problem in one]
+    shards, rows = len(dataset.shard_sizes), len(dataset)
+    report = VerifyReport(dataset.url, quick, shards, rows, sum(sizes))
+    return replace(report, problems=tuple(dict.fromkeys(problems)))
+
+
+def _unreadable(dataset: SampleDataset, number: int) -> Iterator[Problem]:
+    """Yield a problem for each column of a shard that cannot be read."""
+    shard, samples = dataset.shard(number), dataset.shard_sizes[number]
+    size = max(1, samples * _CHUNK_BYTES // max(dataset.shard_bytes[number], 1))
+    for column in dataset.schema:
+        encoding, url = column.parsed_encoding, dataset.url
+        decode = late.object_decoder(encoding, column, url, "array") if column.is_late else None
+        try:
+            for start in range(0, samples, size):
+                rows = np.arange(start, min(start + size, samples))
+                values = shard.read(rows, [column.name], exact_nulls=True)[column.name]
+                for value in as_arrow(values).to_pylist() if decode is not None else ():
+                    if decode is not None and value is not None:
+                        decode(value)
+        except (errors.CredentialsError, errors.StorageError):
+            raise
+        except errors.MDStormError as error:
+            url = getattr(error, "url", "") or url
+            yield Problem(_name_in(dataset.stored, url), str(error).removeprefix(f"{url} "))
+
+
+def _name_in(dataset: SampleDataset, url: str) -> str:
+    return url.removeprefix(dataset.location.file_url(""))
+
+
+def _of_size(name: str, found: int | None, size: int, stated_by: str) -> Problem | None:
+    """Return the problem with a file that is missing or has another size, if any."""
+    if found is None:
+        return Problem(name, "is missing")
+    return None if found == size else Problem(name, f"holds {found} bytes, but {stated_by} {size}")
+
+
+def _verify_mds(
+    dataset: Dataset, schema: Schema, quick: bool, threads: int | None, on_progress: Progress
+) -> VerifyReport:
+    """Check an MDS dataset against its index."""
     location, shards = dataset.location, dataset.index.shards
     problems, notes = _check_files(location, shards)
     checks: list[_ShardCheck] = []
@@ -181,10 +244,9 @@ def _check_files(
     sizes = sizes or dict(zip(stated, map_files(location.size, list(stated)), strict=True))
     problems = []
     for name, size in stated.items():
-        if (found := sizes.get(name)) is None:
-            problems.append(Problem(name, "is missing"))
-        elif found != size:
-            problems.append(Problem(name, f"holds {found} bytes, but the index records {size}"))
+        found = sizes.get(name)
+        if (problem := _of_size(name, found, size, "the index records")) is not None:
+            problems.append(problem)
     return problems, notes
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend.base import require
-from mdstorm_backend.datasets import open_dataset
+from mdstorm_backend.datasets import open_mds
 from mdstorm_backend.datasets.sample_access import Array, Spanner, StoredShard
+from mdstorm_backend.kinds import explaining_absence
 
 require("torch")
 
@@ -55,7 +56,8 @@ class LocalDataset(Array, Dataset[Any]):
         self.local, self.split = os.fspath(local), split or ""
         path = os.path.join(self.local, self.split) if self.split else self.local
         #: The whole state of the dataset.
-        self._mdstorm = open_dataset(path, allow_unsafe_types=allow_unsafe_types)
+        with explaining_absence():
+            self._mdstorm = open_mds(path, allow_unsafe_types=allow_unsafe_types)
 
     def __len__(self) -> int:
         """Number of samples."""

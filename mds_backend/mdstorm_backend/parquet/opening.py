@@ -1,4 +1,4 @@
-"""Open a Parquet dataset or a table: list its files and read their footers.
+"""Open Parquet files or a version of a table: list the files and read their footers.
 
 A table's log lists its live files and rows; the values are read from Parquet. If the log records
 how many rows a small file has, the file's footer is not read, and the whole file is one shard.
@@ -8,8 +8,7 @@ Other files are opened like files in a directory.
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -22,20 +21,19 @@ import pyarrow as pa
 from mdstorm_backend import errors
 from mdstorm_backend.base import map_files
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.catalogs import CatalogTable, find_table, table_name
-from mdstorm_backend.datasets import fingerprint_of
 from mdstorm_backend.display import shown_urls
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import columns, footers
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
+from mdstorm_backend.read import fingerprint_of
 from mdstorm_backend.storage import LOCAL_ROOT, Location, Pins, modification_of
 from mdstorm_backend.storage.stores.store import store_of
-from mdstorm_backend.tables import AsOf, layouts, snapshot
+from mdstorm_backend.tables import layouts, snapshot
 
 #: Table files of more bytes than this are read row group by row group.
 _MOST_BYTES_OF_A_SHARD = 32 << 20
 #: Approximate size of uncompressed values, relative to the size of their file.
 _EXPANSION = 3
-_PATTERN = re.compile(r"[*?\[]")
 #: Extensions of files that may be alongside the data, but never belong to it.
 _OTHER_FILES = (".crc", "_$folder$")
 #: Key in the footers of files that belong to an Iceberg table.
@@ -45,87 +43,51 @@ _TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 
 
 def open_parquet(
-    urls: str | Sequence[str],
+    locations: Sequence[Location],
     *,
-    storage_options: dict[str, Any] | None = None,
-    filesystem: Any = None,
     cache: CacheOptions | None = None,
-    as_of: AsOf | None = None,
-    keep_row_groups: bool = False,
     may_be_unfinished: bool = False,
 ) -> ParquetDataset:
-    """Open Parquet files, or a Delta or Iceberg table, for reading.
+    """Open Parquet files that are not a table.
 
     Parameters
     ----------
-    urls : str or sequence of str
+    locations : sequence of Location
         A directory, whose files at any depth are read in path order, and whose Hive partitions
-        become columns; an Iceberg table's metadata file; a Parquet file; a pattern with ``*``,
-        ``?`` or ``[…]``; the name of a table in Unity Catalog; or a list of files and directories,
-        read in that order without partition columns. Files and directories whose names begin with
-        ``_`` or ``.`` are ignored. Each is a URL or a local path.
-    storage_options : dict, optional
-        Options for the fsspec file system.
-    filesystem : fsspec or pyarrow file system, optional
-        File system to read from, for URLs of any scheme.
+        become columns; a Parquet file; a pattern with ``*``, ``?`` or ``[…]``; or several files and
+        directories, read in that order without partition columns. Files and directories whose
+        names begin with ``_`` or ``.`` are ignored.
     cache : CacheOptions, optional
         How remote files are cached on this machine.
-    as_of : AsOf, optional
-        The version of a table; by default the newest version.
-    keep_row_groups : bool
-        Whether each row group is a shard. Otherwise, a small table file that the log describes is
-        one shard with all of its row groups, so that its footer does not have to be read.
     may_be_unfinished : bool
         Whether to read a directory in which a Spark job may not have finished.
 
     Raises
     ------
     DatasetNotFoundError
-        If a URL does not exist or has no files, or a table has no such version.
+        If a location does not exist or has no files.
     CorruptDatasetError
         If a file is not a Parquet file.
-    InvalidArgumentError
-        If there is no URL, URLs are in different stores, or `as_of` is given for files that are
-        not a table.
     UnsupportedTableError
-        If the files are part of a table, are an unsupported kind of table, have different columns,
-        are encrypted, or were left unfinished by a Spark job.
-    MissingDependencyError
-        If the URL is a table, and the library that reads its log is not installed.
+        If the files are part of a table, have different columns, are encrypted, or were left
+        unfinished by a Spark job.
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
-    one = urls if isinstance(urls, str) or len(urls) != 1 else urls[0]
-    named = find_table(one, storage_options, filesystem)
-    if named is not None:
-        return _open_named(named, as_of, cache, keep_row_groups=keep_row_groups)
-    locations = _locate(urls, storage_options, filesystem)
     url = shown_urls([location.url for location in locations])
-    table = layouts.open_table(locations[0], as_of) if len(locations) == 1 else None
-    if table is not None:
-        return _open_table(url, table, cache, keep_row_groups=keep_row_groups)
-    snapshot.check_as_of(as_of, url)
     location, files, is_directory = _find_files(locations, check=not may_be_unfinished)
     names = None if is_directory else [file.name for file in files]
     layouts.check_no_part_of_a_table(url, location, names)
     return _open_files(url, location, files, cache, is_directory=is_directory)
 
 
-def _open_named(
-    named: CatalogTable, as_of: AsOf | None, cache: CacheOptions | None, *, keep_row_groups: bool
-) -> ParquetDataset:
-    """Open a catalog table, with its name as the URL; for errors see `open_parquet`."""
-    url, location = named.name.url, named.location
-    table = layouts.open_named(named, as_of)
-    if table is not None:
-        dataset = _open_table(url, table, cache, keep_row_groups=keep_row_groups)
-    else:
-        snapshot.check_as_of(as_of, url)
-        files = _infos(location, _files_in(location, check=True))
-        dataset = _open_files(url, location, files, cache, is_directory=True)
-    # States and cached files of a dropped table must not be used for a new table of that name.
-    text = f"{named.table_id} {dataset.fingerprint}"
-    return replace(dataset, fingerprint=fingerprint_of(text.encode()))
+def open_listed(url: str, location: Location, cache: CacheOptions | None) -> ParquetDataset:
+    """Open the files in a directory that a catalog names, which may not be described otherwise.
+
+    For errors, see `open_parquet`; `url` is in messages.
+    """
+    files = _infos(location, _files_in(location, check=True))
+    return _open_files(url, location, files, cache, is_directory=True)
 
 
 def _open_files(
@@ -186,30 +148,12 @@ def has_same_files(dataset: ParquetDataset) -> bool:
         If the storage denies access or fails.
     """
     location = dataset.location
-    locations = _locate(dataset.url, location.storage_options, location.filesystem)
-    return _find_files(locations, check=False)[1] == dataset.files
+    again = Location.of(dataset.url, location.storage_options, location.filesystem)
+    return _find_files([again], check=False)[1] == dataset.files
 
 
-def _locate(
-    urls: str | Sequence[str], storage_options: dict[str, Any] | None, filesystem: Any
-) -> list[Location]:
-    """Return the locations of URLs, which must be in the same store."""
-    given = [urls] if isinstance(urls, str) else list(urls)
-    if not given:
-        raise errors.InvalidArgumentError("dataset url list must be non-empty.")
-    if not all(isinstance(url, str) for url in given):
-        raise errors.ArgumentTypeError(f"URLs of Parquet files must be strings, found {given!r}")
-    if names := [url for url in given if table_name(url) is not None]:
-        raise errors.InvalidArgumentError(
-            f"{names[0]!r} is the name of a table, and only one table can be read at a time: pass "
-            "only this name"
-        )
-    locations = [Location.of(url, storage_options, filesystem) for url in given]
-    _check_one_storage(locations)
-    return locations
-
-
-def _check_one_storage(locations: Sequence[Location]) -> None:
+def check_one_storage(locations: Sequence[Location]) -> None:
+    """Raise InvalidArgumentError if locations are in different stores."""
     storages = sorted({"/".join(location.url.split("/")[:3]) for location in locations})
     if len(storages) > 1:
         raise errors.InvalidArgumentError(
@@ -260,15 +204,18 @@ def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[st
         files = _files_in(location, check=check)
     elif info is not None:
         files = [(url, info)]
-    elif _PATTERN.search(url):
-        files = [file for match in _matches(location) for file in _behind(match, check=check)[0]]
+    elif location.is_pattern:
+        matches = location.matching(lambda name: not is_hidden(name))
+        files = [file for match in matches for file in _behind(match, check=check)[0]]
     else:
         found = _missing_bucket(location) or (
-            f"there is neither a Parquet file nor a directory of Parquet files at {url} (Passed "
-            "non-file path)"
+            f"there is no dataset at {url}: it has no {INDEX_NAME}, and is neither a Parquet file "
+            "nor a directory of Parquet files (Passed non-file path)"
         )
         raise errors.DatasetNotFoundError(
-            f"{found}: check the URL, and whether this machine can access the storage", url=url
+            f"{found}. Check the URL, and whether this machine can access the storage; if the "
+            "dataset was deleted, or its job failed, write it again",
+            url=url,
         )
     _check_not_empty(url, files)
     return files, is_directory
@@ -298,18 +245,10 @@ def _files_in(location: Location, *, check: bool) -> list[tuple[str, dict[str, A
 def _check_not_empty(url: str, files: Sequence[object]) -> None:
     if not files:
         raise errors.DatasetNotFoundError(
-            f"{url} has no Parquet files (names that begin with '_' or '.' are ignored). Check "
-            "the URL, and whether the job that writes them has ended",
+            f"{url} has no Parquet files and no {INDEX_NAME} (names that begin with '_' or '.' are "
+            "ignored). Check the URL, and whether the job that writes them has ended",
             url=url,
         )
-
-
-def _matches(location: Location) -> Iterable[Location]:
-    """Return the locations that match the pattern in a URL."""
-    url, _, _ = _PATTERN.split(location.url, maxsplit=1)[0].rpartition("/")
-    above = replace(location, url=_of_directory(url))
-    names = above.list_matches(above.name_of(location.url))
-    return [above.child(name) for name in names if not is_hidden(name)]
 
 
 def is_hidden(name: str) -> bool:
@@ -347,14 +286,32 @@ def _of_directory(url: str) -> str:
     return LOCAL_ROOT if url == LOCAL_ROOT[:-1] else url
 
 
-def _open_table(
+def open_snapshot(
     url: str,
     table: snapshot.TableSnapshot,
-    cache: CacheOptions | None,
     *,
-    keep_row_groups: bool,
+    cache: CacheOptions | None = None,
+    keep_row_groups: bool = False,
 ) -> ParquetDataset:
-    """Open the files of a table, which messages call `url`; for errors see `open_parquet`."""
+    """Open a version of a table.
+
+    Parameters
+    ----------
+    url : str
+        URL or name of the table, for messages.
+    table : TableSnapshot
+        The columns, files and live rows of the version.
+    cache : CacheOptions, optional
+        How remote files are cached on this machine.
+    keep_row_groups : bool
+        Whether each row group is a shard. Otherwise, a small file that the log describes is one
+        shard with all of its row groups, so that its footer does not have to be read.
+
+    Raises
+    ------
+    CorruptDatasetError, UnsupportedTableError, CredentialsError, StorageError
+        See `open_parquet`.
+    """
     base, infos = _located(table)
     arrow = pa.schema([pa.field(f.name, f.type, nullable=f.nullable) for f in table.fields])
     fields = {field.name: field for field in table.fields}
@@ -424,7 +381,7 @@ def _located(
     if any(map(snapshot.is_absolute, names)):  # a shallow clone refers to another table's files
         urls = [n if snapshot.is_absolute(n) else root.file_url(n) for n in names]
         found = [Location.of(url, root.storage_options) for url in urls]
-        _check_one_storage([root, *found])
+        check_one_storage([root, *found])
         base = _common_directory([one.url for one in found], root)
         names = [base.name_of(one.url) for one in found]
     infos = tuple(

@@ -24,10 +24,9 @@ from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets import (
     Filters,
     Mask,
+    SampleDataset,
     Term,
-    WholeDataset,
     describe_dataset,
-    fingerprint_of,
 )
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import CorruptDatasetError, CredentialsError
@@ -37,7 +36,7 @@ from mdstorm_backend.parquet import footers
 from mdstorm_backend.parquet.columns import StoredColumns, partition_texts, read_errors
 from mdstorm_backend.parquet.open_files import FileSource, OpenFiles, files_identity
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
-from mdstorm_backend.read import OpenShards
+from mdstorm_backend.read import OpenShards, fingerprint_of
 from mdstorm_backend.storage import Location, Pins
 from mdstorm_backend.tables.snapshot import TableField
 
@@ -49,7 +48,7 @@ KEPT_BYTES = 512 << 20
 
 
 @dataclass(eq=False, repr=False)
-class ParquetDataset(WholeDataset):
+class ParquetDataset(SampleDataset):
     """An open Parquet dataset. Thread-safe; pickles with its parsed footers.
 
     Parameters
@@ -147,6 +146,16 @@ class ParquetDataset(WholeDataset):
     def file_urls(self) -> list[str]:
         """URLs of the files in order, including files without rows."""
         return [self.location.file_url(file.name) for file in self.files]
+
+    @property
+    def file_sizes(self) -> tuple[int, ...]:
+        """Bytes of each file."""
+        return tuple(file.size for file in self.files)
+
+    @property
+    def columns_left_out(self) -> Mapping[str, pa.DataType]:
+        """Columns in the files that cannot be read because of their types."""
+        return self.left_out
 
     @cached_property
     def common_metadata(self) -> Mapping[bytes, bytes]:

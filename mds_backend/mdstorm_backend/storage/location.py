@@ -273,6 +273,21 @@ class Location:
             root = fs._strip_protocol(path)[: -len(pattern) - 1] or "/"
             return sorted(os.path.relpath(name, root) for name in fs.glob(path))
 
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the URL has characters of patterns; there may still be a file of that name."""
+        return urls.PATTERN.search(self.url) is not None
+
+    def matching(self, is_wanted: Callable[[str], bool] = bool) -> list[Location]:
+        """Return the locations of the files and directories that match the pattern in the URL.
+
+        `is_wanted` is called with their names relative to the directory above the pattern.
+        """
+        root = urls.PATTERN.split(self.url, maxsplit=1)[0].rpartition("/")[0]
+        above = replace(self, url=LOCAL_ROOT if root == LOCAL_ROOT[:-1] else root)
+        found = above.list_matches(above.name_of(self.url))
+        return [above.child(name) for name in found if is_wanted(name)]
+
     def list_sizes(self) -> list[tuple[str, int]]:
         """Return the relative name and the size in bytes of every file under this directory."""
         return [(name, info["size"]) for name, info in self.list_files()]

@@ -22,6 +22,8 @@ from mdstorm_backend.storage.stores.store import Store, store_of, store_with, st
 
 #: Where Databricks mounts remote storage into the local file tree (FUSE).
 FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
+#: A character that makes a path a pattern.
+PATTERN = re.compile(r"[*?\[]")
 
 
 def is_on_mount(path: str) -> bool:

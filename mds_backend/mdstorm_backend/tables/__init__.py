@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.tables.iceberg import is_metadata
-from mdstorm_backend.tables.layouts import other_format
+from mdstorm_backend.tables.delta import is_delta, open_delta
+from mdstorm_backend.tables.iceberg import is_iceberg, is_metadata, open_iceberg
+from mdstorm_backend.tables.layouts import is_hudi, unread_message
 from mdstorm_backend.tables.snapshot import AsOf, check_as_of
 
-__all__ = ["AsOf", "check_as_of", "is_metadata", "other_format"]
+__all__ = [
+    "AsOf",
+    "check_as_of",
+    "is_delta",
+    "is_hudi",
+    "is_iceberg",
+    "is_metadata",
+    "open_delta",
+    "open_iceberg",
+    "unread_message",
+]

@@ -1,4 +1,4 @@
-"""Open tables, and detect directories in which some Parquet files are not part of the data.
+"""Detect directories in which some Parquet files are not part of the data.
 
 A missing ``_SUCCESS`` does not mean that a directory is incomplete, because pyarrow, Dask and
 others do not write one. Unfinished jobs are detected by the files that they leave behind.
@@ -7,18 +7,15 @@ others do not write one. Unfinished jobs are detected by the files that they lea
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from mdstorm_backend.base import map_files, parse_json
-from mdstorm_backend.catalogs import CatalogTable
-from mdstorm_backend.errors import MDStormError, UnsupportedTableError
+from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables.delta import is_delta, open_delta
-from mdstorm_backend.tables.iceberg import is_iceberg, is_metadata, open_iceberg
-from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
+from mdstorm_backend.tables.delta import is_delta
+from mdstorm_backend.tables.iceberg import is_iceberg
+from mdstorm_backend.tables.snapshot import read_by_spark
 
 #: Every path that `_KINDS` or `_MARKER` matches contains one of these strings, which are searched
 #: for first because that is faster.
@@ -36,32 +33,6 @@ _MARKER = re.compile(r"(?:(?P<directory>.*)/)?_(?P<kind>started|committed)_(?P<j
 #: and the random prefixes of Delta (two characters) and Iceberg (4 to 8 bits).
 _PART = re.compile(r".*=.*|[A-Za-z0-9]{2}|data|[01]{4,8}|\d{4}(-?\d\d){0,2}")
 _OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
-
-
-def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
-    """Open a version of a Delta or Iceberg table; return None for anything else.
-
-    For errors, see `open_delta` and `open_iceberg`.
-    """
-    if is_metadata(location):
-        return open_iceberg(location, as_of or AsOf())
-    kinds = {is_delta: open_delta, is_iceberg: open_iceberg}
-    found = map_files(lambda is_one: is_one(location), kinds)
-    for is_one, open_one in zip(found, kinds.values(), strict=True):
-        if is_one:
-            return open_one(location, as_of or AsOf())
-    return None
-
-
-def open_named(table: CatalogTable, as_of: AsOf | None) -> TableSnapshot | None:
-    """Open a version of a catalog's table; return None for a table of plain Parquet files.
-
-    The catalog provides the format, so files need not be listed, which a store may refuse.
-    """
-    if table.format == "parquet":
-        return None
-    open_one = open_delta if table.format == "delta" else open_iceberg
-    return open_one(table.location, as_of or AsOf())
 
 
 def check_layout(location: Location, names: Sequence[str]) -> None:
@@ -217,66 +188,3 @@ def _removed(location: Location, marker: re.Match[str]) -> set[str]:
         return set()
     directory = f"{marker['directory']}/" if marker["directory"] else ""
     return {directory + name for name in removed}
-
-
-#: Names of Parquet files, including the suffixes of older tools.
-_FILES = "*.par*q*"
-#: Partition directories, which may be nested: `year=2024/month=5`.
-_PARTITIONS = "*=*"
-_MOST_LEVELS = 8
-#: A metadata-only file that Petastorm writes next to the data.
-_METADATA = "_common_metadata"
-
-
-def other_format(location: Location) -> str | None:
-    """Return a message on the data's format and how to read it, or None for an unknown format.
-
-    Only one partition is listed at each level. Storage failures are suppressed, because the caller
-    is already reporting an error.
-
-    Parameters
-    ----------
-    location : Location
-        A location without an MDS index.
-    """
-    with suppress(MDStormError, OSError):
-        if is_hudi(location):
-            return f"there is no MDS dataset at {location.url}: {unread_message(location.url)}"
-        if (found := _kind(location)) is not None:
-            kind, reader = found
-            return (
-                f"there is no MDS dataset at {location.url}, but {kind}. Convert it with: mdstorm "
-                f"convert {shlex.quote(location.url)} DST; or read it in place with "
-                f"mdstorm.{reader}({location.url!r})"
-            )
-    return None
-
-
-def _kind(location: Location) -> tuple[str, str] | None:
-    described = location.describe()
-    if described is None:
-        return None
-    if described.get("type") == "file":
-        directory, _, name = location.url.rpartition("/")
-        begin = replace(location, url=directory).read_range(name, 0, 4)
-        return ("a Parquet file", "make_batch_reader") if begin == b"PAR1" else None
-    if is_delta(location):
-        return "a Delta table", "make_batch_reader"
-    if is_iceberg(location):
-        return "an Iceberg table", "make_batch_reader"
-    if not _holds_parquet(location):
-        return None
-    if location.exists(_METADATA):
-        return f"Parquet files with {_METADATA}, as Petastorm writes them", "make_reader"
-    return "Parquet files", "make_batch_reader"
-
-
-def _holds_parquet(location: Location) -> bool:
-    for _ in range(_MOST_LEVELS):
-        if location.list_matches(_FILES):
-            return True
-        partitions = location.list_matches(_PARTITIONS)
-        if not partitions:
-            return False
-        location = location.child(partitions[0])
-    return False

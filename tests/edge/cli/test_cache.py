@@ -7,7 +7,7 @@ from tests.edge.cli.conftest import run
 from tests.kit.kept import NAME, give_key, set_age, write_copy
 from tests.kit.small_datasets import write_numbers
 
-from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend import open_dataset
 
 
 @pytest.fixture

@@ -89,11 +89,11 @@ def test_shell_completion_lists_commands_options_and_values(
 def test_storage_option_values_are_parsed_as_json_or_text(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, object] = {}
 
-    def inspect(url: str, *, storage_options: dict[str, object], **_: object) -> None:
+    def opened(url: str, *, storage_options: dict[str, object], **_: object) -> None:
         found.update(storage_options)
         raise mdstorm.errors.NoDataAvailableError("enough")
 
-    monkeypatch.setattr("mdstorm_backend.maintenance.inspect", inspect)
+    monkeypatch.setattr("mdstorm._datasets.open_dataset", opened)
     options = ['client_kwargs={"port": 1}', "anon=true", "profile=me=you", 'key="12"', "empty="]
     flags = [flag for option in options for flag in ("--storage-option", option)]
     run("inspect", "s3://bucket/x", *flags)

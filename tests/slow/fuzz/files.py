@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
+from tests.kit.parquet_files import open_parquet
 from tests.slow.fuzz.mutations import damaged_bytes, damaged_json
 
 from mdstorm.codecs import CompressedNdarrayCodec, DataframeColumnCodec, NdarrayCodec
@@ -25,7 +26,7 @@ from mdstorm.errors import MDStormError as ReaderError
 from mdstorm.unischema import UnischemaField
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.parquet import open_parquet, value_bounds
+from mdstorm_backend.parquet import value_bounds
 from mdstorm_backend.read.late import object_decoder
 
 _ROWS = 40

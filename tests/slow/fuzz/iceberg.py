@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory, mkdtemp
 import numpy as np
 import pyarrow as pa
 import tests.kit.iceberg_tables as tables
+from tests.kit.parquet_files import open_parquet
 from tests.slow.fuzz.mutations import damaged_bytes, damaged_json
 
 from mdstorm_backend.errors import MDStormError
-from mdstorm_backend.parquet import open_parquet
 
 _ROWS = 40
 #: Kinds of delete files; there is one table for each kind.

@@ -17,7 +17,8 @@ from tests.kit.damage import FIXED, GOLDEN, GOLDEN_NAMES, VALUES, VARIABLE
 from tests.kit.small_datasets import write_dataset
 from tests.slow.fuzz.mutations import damaged_bytes, damaged_json, header_of, with_header
 
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend import open_dataset
+from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.compression import decompress

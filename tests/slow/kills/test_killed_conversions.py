@@ -5,11 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.kit.parquet_files import numbers, write
+from tests.kit.parquet_files import numbers, open_parquet, write
 from tests.slow.kills.killing import ids_of, leftovers, run_killed
 
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.parquet import open_parquet
 
 pytestmark = pytest.mark.long
 

@@ -16,6 +16,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.worker_processes import end_with_parent
 from mdstorm_backend.datasets import (
     Dataset,
+    SampleDataset,
     add_columns,
     choose_rows,
     describe_place,
@@ -24,6 +25,7 @@ from mdstorm_backend.datasets import (
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
+from mdstorm_backend.kinds import explaining_absence
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.torch.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.torch.sample_iteration import (
@@ -32,7 +34,7 @@ from mdstorm_backend.loaders.torch.sample_iteration import (
 )
 from mdstorm_backend.loaders.torch.samples import SampleMaker
 from mdstorm_backend.order import Order, Plan, StreamShape, World, find_world
-from mdstorm_backend.read import SampleSource, Steps
+from mdstorm_backend.read import Steps
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -99,7 +101,8 @@ class OpenedDataset:
         """The dataset of each stream, opened on first use."""
         settings = self.settings
         defaults = settings.stream_defaults
-        parts = [open_streams.open_stream(stream, defaults) for stream in settings.streams]
+        with explaining_absence(settings.storage_options):
+            parts = [open_streams.open_stream(stream, defaults) for stream in settings.streams]
         open_streams.check_columns(parts, settings.stored_columns)
         if not settings.allow_unsafe_types:
             for part in parts:
@@ -107,11 +110,11 @@ class OpenedDataset:
         return parts
 
     @cached_property
-    def dataset(self) -> SampleSource:
+    def dataset(self) -> SampleDataset:
         """The data, opened on first use."""
         return self.parts[0] if len(self.parts) == 1 else open_streams.JoinedDataset(self.parts)
 
-    def _stream_shapes(self, dataset: SampleSource) -> tuple[StreamShape, ...]:
+    def _stream_shapes(self, dataset: SampleDataset) -> tuple[StreamShape, ...]:
         if dataset.chosen is not None:
             return (StreamShape(dataset.shard_sizes),)
         pairs = zip(self.settings.streams, self.parts, strict=True)

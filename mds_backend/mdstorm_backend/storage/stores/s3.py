@@ -158,6 +158,12 @@ class S3(Store):
         is_bad_request = str(error).lower().endswith("bad request")
         return is_bad_request and getattr(error, "errno", None) == errno.EINVAL
 
+    def options_of_delta(self, named: Mapping[str, str]) -> dict[str, Any]:
+        """Return the options that a table was opened with by delta-rs, as those of s3fs."""
+        found = super().options_of_delta(named)
+        region = found.pop("region_name", None)
+        return found if region is None else {**found, "client_kwargs": {"region_name": region}}
+
     def delta_options(
         self, url: str, options: Mapping[str, Any], *, is_lent: bool
     ) -> tuple[str, dict[str, str]]:

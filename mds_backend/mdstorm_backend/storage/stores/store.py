@@ -176,6 +176,12 @@ class Store:
             found["ALLOW_HTTP"] = "true"
         return found
 
+    def options_of_delta(self, named: Mapping[str, str]) -> dict[str, Any]:
+        """Return the options that a table was opened with by delta-rs, as the file system's."""
+        keys = {name: key for key, name in reversed(list(self.delta_names.items()))}
+        given = [(name.upper(), text) for name, text in named.items() if name.upper() in keys]
+        return {keys[n]: text == "true" if text in ("true", "false") else text for n, text in given}
+
     def place(self, url: str) -> str:
         """Return the URL and the store, to begin the message for denied access."""
         return f"{url}: {self.name} ({scheme_of(url)}:)"

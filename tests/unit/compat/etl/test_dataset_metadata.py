@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.parquet_files import open_parquet
 from tests.unit.compat.etl.golden_rows import GOLDEN, golden_url
 
 from mdstorm import errors
@@ -29,10 +30,9 @@ from mdstorm.etl.rowgroup_indexing import (
 )
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.utils import add_to_dataset_metadata
+from mdstorm_backend import open_dataset
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.format import Column, Schema
-from mdstorm_backend.parquet import open_parquet
 
 PARTS = Unischema(
     "Mine",

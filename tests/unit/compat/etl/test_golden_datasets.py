@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.conftest import IS_CONNECT, IS_REFUSING
+from tests.kit.parquet_files import open_parquet
 from tests.unit.compat.etl.golden_rows import (
     NAMES,
     assert_rows,
@@ -24,7 +25,6 @@ from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url
 from mdstorm.spark_utils import dataset_as_rdd
 from mdstorm.unischema import Unischema
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.parquet import open_parquet
 
 
 def opened(name: str) -> tuple[Any, Unischema]:

@@ -30,7 +30,7 @@ from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 from mdstorm.reader import make_reader
 from mdstorm.selectors import SingleIndexSelector
 from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
-from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend import open_dataset
 
 materialize = partial(materialize_dataset, storage_format="mds")
 

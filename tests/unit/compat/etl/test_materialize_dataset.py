@@ -15,6 +15,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 from tests.conftest import IS_REFUSING
+from tests.kit.parquet_files import open_parquet
 from tests.unit.compat.etl.golden_rows import SCHEMA, JsonCodec, assert_rows, encoded, row, write
 
 from mdstorm import errors
@@ -31,7 +32,6 @@ from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index, get_row_group_indexes
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.unischema import Unischema, UnischemaField
-from mdstorm_backend.parquet import open_parquet
 
 IDS = Unischema("Ids", [UnischemaField("id", np.int64, ())])
 WIDER = Unischema("Wider", [*IDS.fields.values(), UnischemaField("x", np.float32, (), None, True)])

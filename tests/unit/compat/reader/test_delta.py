@@ -34,7 +34,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda, in_set
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.unischema import Unischema, UnischemaField
-from mdstorm_backend.datasets import open_dataset
+from mdstorm_backend import open_dataset
 
 Row = tuple[int, str | None]
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])

@@ -9,6 +9,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.parquet_files import open_parquet
 from tests.kit.readers import IN_ORDER, write_parquet
 from tests.kit.small_datasets import write_numbers
 
@@ -17,15 +18,14 @@ from mdstorm.errors import (
     CorruptDatasetError,
     InvalidArgumentError,
     MissingAttributeError,
-    UnsupportedArgumentError,
 )
 from mdstorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_paths
 from mdstorm.predicates import in_set
 from mdstorm.reader import Reader, make_batch_reader, make_reader
 from mdstorm.spark import make_spark_converter
+from mdstorm_backend import open_dataset
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.datasets import Dataset
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_percent_encoded_spark_file_names_are_read(tmp_path: Path) -> None:
 
 
 def test_filesystem_argument_with_mds_raises_error(dataset: Dataset) -> None:
-    with pytest.raises(UnsupportedArgumentError, match="filesystem= reads Parquet files"):
+    with pytest.raises(NotImplementedError, match="filesystem= reads Parquet files"):
         numbers(dataset.file_urls, filesystem=object())
 
 

@@ -17,7 +17,7 @@ from mdstorm import convert, make_batch_reader  # noqa: E402
 from mdstorm.cli import main  # noqa: E402
 from mdstorm.errors import UnsupportedTableError  # noqa: E402
 from mdstorm.spark import make_spark_converter  # noqa: E402
-from mdstorm_backend.catalogs import of_table  # noqa: E402
+from mdstorm_backend.catalogs import given_table  # noqa: E402
 
 
 @pytest.fixture
@@ -98,8 +98,8 @@ def test_pyiceberg_table_credentials_become_storage_options(table: Table) -> Non
             "client.region": "eu-west-1",
         }
     )
-    url, options = of_table(table, {"token": "other"})
-    assert (url, options) == (
+    url, options, version = given_table(table, {"token": "other"})
+    assert (url, options, version) == (
         table.metadata_location,
         {
             "key": "key",
@@ -108,5 +108,6 @@ def test_pyiceberg_table_credentials_become_storage_options(table: Table) -> Non
             "endpoint_url": "http://localhost:1",
             "client_kwargs": {"region_name": "eu-west-1"},
         },
+        None,
     )
-    assert of_table("s3://bucket/t", None) == ("s3://bucket/t", None)
+    assert given_table("s3://bucket/t", None) == ("s3://bucket/t", None, None)

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.parquet_files import open_parquet
 from tests.kit.readers import batch_reader
 
 from mdstorm import TransformSpec
@@ -19,7 +20,6 @@ from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 from mdstorm.selectors import SingleIndexSelector
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataset, open_dataset
-from mdstorm_backend.parquet import open_parquet
 
 ROWS = 90
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from tests.kit.parquet_files import open_parquet
 from tests.kit.recorded_requests import record_requests
 from tests.kit.small_datasets import write_dataset
 
@@ -27,7 +28,6 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.tf_utils import make_petastorm_dataset
 from mdstorm_backend import open_dataset
 from mdstorm_backend.loaders import trace_of_state
-from mdstorm_backend.parquet import open_parquet
 
 ROWS = 90
 FILES = {"files": {"image": "path"}}

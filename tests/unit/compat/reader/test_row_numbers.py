@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kit import delta_tables
+from tests.kit.parquet_files import open_parquet
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm import TransformSpec, make_batch_reader, make_reader
@@ -25,7 +26,6 @@ from mdstorm.predicates import in_lambda
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 from mdstorm_backend import open_dataset
-from mdstorm_backend.parquet import open_parquet
 
 ROWS = 60
 TABLE = pa.table(

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.parquet_files import open_parquet
 from tests.unit.compat.schema.pickles import EVERYTHING, protocol_0
 
 from mdstorm._datasets import UNISCHEMA_EXTRA, stored_unischema, unischema_to_json
@@ -25,8 +26,7 @@ from mdstorm.unischema import (
     infer_unischema,
     match_unischema_fields,
 )
-from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend import open_dataset
 from mdstorm_backend.write.mds_writer import MDSWriter
 
 types = pytest.importorskip("pyspark.sql.types")

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.kit.parquet_files import open_parquet
 
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kit.parquet_files import open_parquet
 from tests.kit.readers import batch_reader, row_reader
 from tests.unit.compat.selection.parquet_files import batch_of, read_all, write
 
@@ -19,7 +20,7 @@ from mdstorm import TransformSpec
 from mdstorm._selection import RowFilter
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.datasets import Filters
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import objects
 
 DAY = dt.date(2020, 1, 1)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.parquet_files import open_parquet
 from tests.kit.small_datasets import array_of, write_dataset
 from tests.unit.compat.selection.parquet_files import column, write
 
@@ -31,8 +32,7 @@ from mdstorm.selectors import (
     UnionIndexSelector,
     select_row_groups,
 )
-from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend import open_dataset
 
 DAY = dt.date(2020, 1, 1)
 #: The index of an MDS dataset.

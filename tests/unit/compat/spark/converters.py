@@ -12,7 +12,7 @@ from tests.kit.small_datasets import Columns, Fields, write_dataset
 
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter
-from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend import open_dataset
 
 #: Data that some converters read in place.
 TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})

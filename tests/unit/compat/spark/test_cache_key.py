@@ -13,7 +13,7 @@ from tests.kit.kept import set_age
 from mdstorm._spark import list_copies
 from mdstorm._spark.renewed import renew_all
 from mdstorm.spark import make_spark_converter
-from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend import open_dataset
 
 
 @pytest.fixture

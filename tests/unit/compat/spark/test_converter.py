@@ -15,7 +15,7 @@ from tests.unit.compat.spark.converters import IN_ORDER, with_torch
 from mdstorm._spark.make_converter import mds_compression, warn_of_dtype
 from mdstorm.errors import CompressionCodecError, NotADataFrameError, NotOnDriverError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend import open_dataset
 from mdstorm_backend.spark import read_conf
 
 

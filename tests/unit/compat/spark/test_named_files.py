@@ -10,7 +10,7 @@ from tests.unit.compat.spark.converters import directories
 
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm.spark import make_spark_converter
-from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend import open_dataset
 
 
 @pytest.fixture

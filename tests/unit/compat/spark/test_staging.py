@@ -23,9 +23,9 @@ from mdstorm._spark.copies import (
     staging_dir,
 )
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm_backend import open_dataset
 from mdstorm_backend.convert import compare
 from mdstorm_backend.convert.staged_parquet import materialize_staged
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.storage import Location
 
 #: One column of each type, with nulls, old dates, and names that Parquet writers reject.

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.kit.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
+from tests.kit.parquet_files import open_parquet
 from tests.kit.servers.catalog import Catalog
 
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import StreamingDataLoader
-from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import renewing, s3_objects
 
 NAME = "main.sales.events"

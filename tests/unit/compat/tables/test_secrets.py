@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from tests.kit.parquet_files import open_parquet
 from tests.kit.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.kit.servers.catalog import Catalog
 from tests.kit.servers.gcs import TOKEN as GOOGLE_TOKEN
@@ -30,7 +31,6 @@ from mdstorm import make_batch_reader
 from mdstorm.cli import main
 from mdstorm.errors import CredentialsError
 from mdstorm.spark import make_spark_converter
-from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location, renewing
 
 NAME, PATH, ROWS = "main.sales.orders", "tables/main.sales.orders", list(range(20))

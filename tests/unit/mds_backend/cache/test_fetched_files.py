@@ -10,8 +10,8 @@ import pytest
 from tests.kit.small_datasets import write_dataset
 from tests.unit.mds_backend.cache.shards import RemoteFileSystem, Storage, files_in
 
+from mdstorm_backend import open_dataset
 from mdstorm_backend.cache import CacheOptions, FetchedFiles, clear_cached, list_cached
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import InvalidArgumentError, MissingFileError
 from mdstorm_backend.storage import Location, NamedFiles
 

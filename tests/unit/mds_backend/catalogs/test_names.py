@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mdstorm_backend import LocalDataset, open_dataset
 from mdstorm_backend.catalogs import (
     TableName,
     check_no_table_name,
     hint_of_parts,
     table_name,
 )
-from mdstorm_backend.datasets import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError, UnsupportedURLError
 
 part = st.text("abZ_09 .`/é-", min_size=1, max_size=6)
@@ -98,8 +98,8 @@ def test_existing_path_takes_precedence_over_a_table_name(
     assert table_name("uc://main.sales.orders") is not None
 
 
-def test_open_dataset_with_table_name_raises_error_naming_the_readers() -> None:
+def test_reading_table_name_as_mds_raises_error_naming_the_readers() -> None:
     with pytest.raises(
         DatasetNotFoundError, match=r"make_batch_reader\('a\.b\.`c d`'\).*mdstorm conv"
     ):
-        open_dataset("uc://a.b.`c d`")
+        LocalDataset("uc://a.b.`c d`")

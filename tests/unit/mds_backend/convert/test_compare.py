@@ -9,13 +9,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kit.parquet_files import every_type, numbers, write
+from tests.kit.parquet_files import every_type, numbers, open_parquet, write
 from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend.convert import Comparison, compare
 from mdstorm_backend.convert.comparison import differing
 from mdstorm_backend.errors import MissingColumnError
-from mdstorm_backend.parquet import open_parquet
 
 
 def compared(tmp_path: Path, first: pa.Table, second: pa.Table) -> Comparison:

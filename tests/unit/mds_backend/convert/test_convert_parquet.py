@@ -11,15 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.kit.parquet_files import every_type, numbers, write
+from tests.kit.parquet_files import every_type, numbers, open_parquet, write
 from tests.kit.small_datasets import same_values
 
-from mdstorm_backend import errors
+from mdstorm_backend import errors, open_dataset
 from mdstorm_backend.convert import compare, convert_parquet, parquet_to_mds, plan_parquet
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.arrow_types import plain_type
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 
 
 def files(directory: Path) -> dict[str, bytes]:

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from tests.kit.interrupting import interrupts
-from tests.kit.parquet_files import numbers, write
+from tests.kit.parquet_files import numbers, open_parquet, write
 
+from mdstorm_backend import open_dataset
 from mdstorm_backend.base.locks import FileLock
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError, WriteError
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import commit
 
@@ -198,9 +198,9 @@ def test_conversion_resumes_after_its_process_is_killed(
 ) -> None:
     program = (
         "import os, signal, sys; from mdstorm_backend.convert import convert_parquet; "
-        "from mdstorm_backend.parquet import open_parquet; "
+        "from mdstorm_backend.kinds import open_stored; "
         "kill = lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done >= 60 else None; "
-        "convert_parquet(open_parquet(sys.argv[1]), sys.argv[2], progress=kill, "
+        "convert_parquet(open_stored(sys.argv[1]), sys.argv[2], progress=kill, "
         "shard_size=1300, workers=1)"
     )
     arguments = [str(tmp_path / "source"), str(tmp_path / "mds")]

@@ -13,14 +13,20 @@ import pytest
 from deltalake import write_deltalake
 from tests.kit.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
 from tests.kit.iceberg_tables import catalog, newest_metadata
+from tests.kit.parquet_files import open_parquet
 from tests.unit.mds_backend.cache.shards import remote
 
-from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import (
+    ExactOrder,
+    MDSWriter,
+    StreamingDataLoader,
+    StreamingDataset,
+    open_dataset,
+)
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.datasets import SampleDataset, choose_rows, open_dataset
+from mdstorm_backend.datasets import SampleDataset, choose_rows
 from mdstorm_backend.datasets.open_streams import JoinedDataset
 from mdstorm_backend.datasets.stream import Stream
-from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 
 TABLE = pa.table({"n": pa.array(range(9), pa.int64())})

@@ -108,13 +108,13 @@ def test_rows_do_not_depend_on_batch_size(
     columns = ["word", "number", "ratio", "pair", "list"]
     table, frame = dataset.to_table(columns), dataset.to_pandas(columns)
     sizes = []
-    batches = Dataset.batches
+    batches_of = Dataset.batches_of
 
-    def counted(self: Dataset, batch_size: int, **options: Any) -> Any:
+    def counted(self: Dataset, rows: Any, batch_size: int, *columns: Any, **options: Any) -> Any:
         sizes.append(batch_size)
-        return batches(self, batch_size, **options)
+        return batches_of(self, rows, batch_size, *columns, **options)
 
-    monkeypatch.setattr(Dataset, "batches", counted)
+    monkeypatch.setattr(Dataset, "batches_of", counted)
     monkeypatch.setattr("mdstorm_backend.datasets.sample_dataset.LARGE_BATCH", 1)
     assert dataset.to_table(columns).equals(table)
     cut = dataset.to_pandas(columns)

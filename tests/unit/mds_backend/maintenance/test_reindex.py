@@ -8,8 +8,7 @@ from tests.kit import damage
 from tests.kit.small_datasets import numbers_in, write_dataset, write_numbers, write_shards
 from tests.slow.fuzz.mutations import header_of, with_header
 
-from mdstorm_backend import errors
-from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend import errors, open_dataset
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import verify
 from mdstorm_backend.write.mds_writer import MDSWriter

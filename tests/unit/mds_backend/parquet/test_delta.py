@@ -29,6 +29,7 @@ from tests.kit.delta_tables import (
     protocol,
     struct_of,
 )
+from tests.kit.parquet_files import open_parquet
 
 from mdstorm import make_batch_reader
 from mdstorm_backend.convert import convert_parquet
@@ -40,7 +41,7 @@ from mdstorm_backend.errors import (
     StorageError,
     UnsupportedTableError,
 )
-from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
+from mdstorm_backend.parquet import ParquetDataset, value_bounds
 from mdstorm_backend.tables import AsOf
 
 UTC = dt.timezone.utc

@@ -22,6 +22,7 @@ from pyiceberg.table import StaticTable, Table  # noqa: E402
 from pyiceberg.transforms import IdentityTransform  # noqa: E402
 from pyiceberg.types import LongType, StringType  # noqa: E402
 from pyroaring import BitMap64  # noqa: E402
+from tests.kit.parquet_files import open_parquet  # noqa: E402
 
 from mdstorm_backend.convert import convert_parquet  # noqa: E402
 from mdstorm_backend.errors import (  # noqa: E402
@@ -30,7 +31,7 @@ from mdstorm_backend.errors import (  # noqa: E402
     InvalidArgumentError,
     UnsupportedTableError,
 )
-from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds  # noqa: E402
+from mdstorm_backend.parquet import ParquetDataset, value_bounds  # noqa: E402
 from mdstorm_backend.storage import Location, NamedFiles  # noqa: E402
 from mdstorm_backend.tables import AsOf, iceberg  # noqa: E402
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.parquet_files import open_parquet
 
 from mdstorm import make_batch_reader
 from mdstorm_backend import MDSWriter
@@ -15,7 +16,7 @@ from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import EncodingError, EncodingRangeError
 from mdstorm_backend.loaders.torch.torch_tensors import to_torch
 from mdstorm_backend.maintenance import head
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 
 DATES = pa.array([1, None, -719_164, 2], pa.int32()).cast(pa.date32())
 TIMES = pa.array([1, None, 1 << 60, 2], pa.int64()).cast(pa.timestamp("us", "UTC"))

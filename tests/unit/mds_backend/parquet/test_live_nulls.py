@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.kit.delta_tables import add, commit, metadata, protocol
+from tests.kit.parquet_files import open_parquet
 
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 
 UTC = dt.timezone.utc
 MOMENT = dt.datetime(1969, 2, 28, 1, 2, 3, 456789)

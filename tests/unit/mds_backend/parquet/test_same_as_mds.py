@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kit.parquet_files import open_parquet
 from tests.kit.small_datasets import same_values, write_dataset
 from tests.kit.strategies import Data, data, moderate
 from tests.unit.mds_backend.read.readers import batches, exact, numbered
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.batch_formats import to_record_batch
 
 ROW_GROUPS = st.integers(1, 31)

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.parquet_files import open_parquet
 
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import NullValueError, UnsupportedTableError, UnsupportedTypeError
 from mdstorm_backend.loaders.torch.torch_tensors import to_torch
-from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds
+from mdstorm_backend.parquet import ParquetDataset, value_bounds
 from mdstorm_backend.read.batch_formats import to_numpy
 
 

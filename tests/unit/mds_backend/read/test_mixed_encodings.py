@@ -13,7 +13,8 @@ from PIL import Image
 from tests.kit.foreign import Encodings, foreign_dataset, variable
 from tests.unit.mds_backend.read.readers import batches, exact
 
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend import open_dataset
+from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import UnsafeTypeError, UnsupportedEncodingError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_formats import column_to_numpy

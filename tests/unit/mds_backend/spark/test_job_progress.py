@@ -11,8 +11,8 @@ import pytest
 from tests.conftest import IS_CONNECT, IS_REFUSING, runs_python_on_executors
 from tests.unit.mds_backend import conftest
 
+from mdstorm_backend import open_dataset
 from mdstorm_backend.convert import materialize_staged
-from mdstorm_backend.datasets import open_dataset
 from mdstorm_backend.spark import job_progress, materialize
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.storage import Location

@@ -10,8 +10,8 @@ import pytest
 from tests.kit.parquet_files import numbers, write
 from tests.kit.servers.s3 import BUCKET, S3Server
 
+from mdstorm_backend import open_dataset
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import remove_dataset

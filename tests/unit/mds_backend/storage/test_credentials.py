@@ -14,9 +14,8 @@ from tests.kit.servers.gcs import GoogleServer
 from tests.kit.servers.s3 import BUCKET, S3Server
 from tests.kit.small_datasets import write_ints
 
-from mdstorm_backend import errors
+from mdstorm_backend import errors, open_dataset
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.spark import check_driver_writes
 from mdstorm_backend.storage import Location, open_filesystem, urls
 from mdstorm_backend.storage.stores import google

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.parquet_files import open_parquet
 from tests.kit.small_datasets import write_ints
 
 from mdstorm_backend import StreamingDataset, open_dataset
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import DatasetExistsError, StorageError
 from mdstorm_backend.maintenance import verify
-from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import remove_dataset
 

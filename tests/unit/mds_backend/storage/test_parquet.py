@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.kit.delta_tables import put_table
+from tests.kit.parquet_files import open_parquet
 from tests.kit.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.kit.servers.http import respond
 from tests.kit.servers.s3 import BUCKET, S3Server
@@ -17,7 +18,6 @@ from tests.unit.mds_backend.storage.conftest import Store
 
 from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.stores.store import store_of
 from mdstorm_backend.tables.delta_options import of_delta_rs

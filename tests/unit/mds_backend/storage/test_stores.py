@@ -20,8 +20,7 @@ from tests.kit.servers.s3 import BUCKET, S3Server
 from tests.kit.small_datasets import plan, store_batches, write_ints
 from tests.unit.mds_backend.storage.conftest import Store
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset, merge_index
-from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend import StreamingDataLoader, StreamingDataset, merge_index, open_dataset
 from mdstorm_backend.errors import (
     DatasetExistsError,
     DatasetNotFoundError,

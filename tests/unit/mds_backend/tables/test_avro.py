@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import tests.kit.iceberg_tables as tables
+from tests.kit.parquet_files import open_parquet
 
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.parquet import open_parquet
 
 
 def _varint(number: int) -> bytes:

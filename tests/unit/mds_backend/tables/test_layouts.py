@@ -11,13 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.parquet_files import open_parquet
 
-from mdstorm_backend import open_dataset
+from mdstorm_backend import LocalDataset, StreamingDataset
 from mdstorm_backend.errors import DatasetNotFoundError, UnsupportedTableError
-from mdstorm_backend.maintenance import inspect, reindex, verify
-from mdstorm_backend.parquet import open_parquet
-from mdstorm_backend.storage import Location
-from mdstorm_backend.tables import other_format
+from mdstorm_backend.kinds import explaining_absence
+from mdstorm_backend.maintenance import inspect, reindex
+
+
+def stream(url: str) -> int:
+    """Open an MDS dataset as MosaicML Streaming does."""
+    return len(StreamingDataset(remote=url, batch_size=1))
 
 
 def write(folder: Path, *names: str) -> Path:
@@ -40,8 +44,10 @@ def test_hudi_table_raises_error_with_the_spark_call(tmp_path: Path, inside: str
         open_parquet(str(tmp_path))
     assert "make_spark_converter(spark.read.format('hudi').load(" in str(raised.value)
     assert raised.value.url == f"file://{tmp_path}/{inside}".rstrip("/")
-    with pytest.raises(DatasetNotFoundError, match=r"is a Hudi table.*read\.format\('hudi'\)"):
+    with pytest.raises(UnsupportedTableError, match=r"is a Hudi table.*read\.format\('hudi'\)"):
         inspect(str(tmp_path / inside))
+    with pytest.raises(DatasetNotFoundError, match=r"is a Hudi table.*read\.format\('hudi'\)"):
+        stream(str(tmp_path / inside))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +156,7 @@ def test_error_for_other_format_names_the_format_and_the_command_to_use(
     make: Callable[[Path], Path], kind: str, reader: str, tmp_path: Path
 ) -> None:
     url = f"file://{make(tmp_path)}"
-    for use in (open_dataset, inspect, verify, reindex):
+    for use in (stream, reindex):
         with pytest.raises(DatasetNotFoundError) as caught:
             use(url)
         text = str(caught.value)
@@ -161,7 +167,7 @@ def test_error_for_other_format_names_the_format_and_the_command_to_use(
 
 def test_failed_open_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(DatasetNotFoundError):
-        open_dataset(str(write(tmp_path, "no_ending") / "no_ending"))
+        LocalDataset(str(write(tmp_path, "no_ending") / "no_ending"))
     assert not caplog.records
 
 
@@ -169,10 +175,12 @@ def test_failed_open_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 def test_error_for_unknown_files_mentions_only_the_missing_index(name: str, tmp_path: Path) -> None:
     (tmp_path / "text.csv").write_text("a,b")
     write(tmp_path, "directory/inner/part.parquet")
-    assert other_format(Location.of(str(tmp_path / name))) is None
-    with pytest.raises(DatasetNotFoundError, match=r"it has no index\.json"):
-        open_dataset(str(tmp_path / name))
+    with pytest.raises(
+        DatasetNotFoundError, match=r"^there is no dataset at .* it has no index\.json"
+    ):
+        LocalDataset(str(tmp_path / name))
 
 
 def test_storage_error_while_detecting_the_format_is_ignored() -> None:
-    assert other_format(Location.of("https://localhost:1/x")) is None
+    with pytest.raises(DatasetNotFoundError, match="nothing here"), explaining_absence():
+        raise DatasetNotFoundError("nothing here", url="https://localhost:1/x")

@@ -11,7 +11,7 @@ import pytest
 from tests.kit import small_datasets
 from tests.kit.small_datasets import array_of, plan, write_dataset, write_numbers
 
-from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, StorageError, WriteError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location

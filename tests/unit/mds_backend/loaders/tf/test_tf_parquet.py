@@ -8,11 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 from tests.kit.loaders import options_of
+from tests.kit.parquet_files import open_parquet
 
 from mdstorm_backend import ExactOrder
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.loaders.tf import make_tf_dataset
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 
 
 def dataset_of(directory: Path, columns: dict[str, Any], **options: Any) -> ParquetDataset:

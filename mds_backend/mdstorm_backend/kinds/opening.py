@@ -1,0 +1,119 @@
+"""Open data of any kind. Only this module decides of which kind data are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from mdstorm_backend.base import map_files
+from mdstorm_backend.datasets import SampleDataset
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, MDStormError
+from mdstorm_backend.kinds.kind import KINDS, Kind, kinds_asked
+from mdstorm_backend.kinds.mds import missing_index, unfinished
+from mdstorm_backend.kinds.place import Place, place_of
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.read import fingerprint_of
+
+
+def open_stored(
+    source: Any, storage_options: dict[str, Any] | None = None, **how: Any
+) -> SampleDataset:
+    """Open data as they are stored.
+
+    Parameters
+    ----------
+    source : str, path, list of them, table of pyiceberg or deltalake, or SampleDataset
+        The URL or path of a directory, a file, a pattern, an index or a table's metadata file; the
+        name of a table in Unity Catalog; or several Parquet files, or shards of one MDS dataset. If
+        there is nothing at a URL that Spark has percent-encoded, it is decoded. An open dataset is
+        returned itself.
+    storage_options : dict, optional
+        Options for the fsspec file system.
+    **how
+        Other attributes of `Place`.
+
+    Returns
+    -------
+    SampleDataset
+        The dataset.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If an argument is invalid, or a version is requested of data without versions.
+    DatasetNotFoundError
+        If there are no data.
+    UnsupportedTableError
+        If the data are of a kind that is not read.
+    CorruptDatasetError, CredentialsError, StorageError
+        If the data cannot be read.
+    """
+    if isinstance(source, SampleDataset):
+        return source
+    place = place_of(source, storage_options, **how)
+    try:
+        return _opened(place)
+    except DatasetNotFoundError:
+        decoded = place.decoded()
+        if decoded.urls == place.urls:
+            raise
+        return _opened(decoded)
+
+
+def _opened(place: Place) -> SampleDataset:
+    """Open the data at a place by the kind to which they belong."""
+    if place.table is not None:
+        (kind,) = [kind for kind in KINDS.values() if kind.format == place.table.format]
+        dataset = kind.open(place)
+        assert isinstance(dataset, ParquetDataset)  # catalogs have no other tables
+        # States and cached files of a dropped table must not be used for a new table of that name.
+        text = f"{place.table.table_id} {dataset.fingerprint}"
+        return replace(dataset, fingerprint=fingerprint_of(text.encode()))
+    for kind in kinds_asked("first"):
+        if (found := kind.find(place)) is not None:
+            return found
+    kind = _kind_of(place)
+    try:
+        return kind.open(place)
+    except (DatasetNotFoundError, CorruptDatasetError) as error:
+        message = None if place.location is None else missing_index(place.location, error.url)
+        if message is None:
+            raise
+        raise DatasetNotFoundError(message, url=place.url) from None
+
+
+def _kind_of(place: Place) -> Kind:
+    """Return the kind of data without an index."""
+    if named := [kind for kind in KINDS.values() if kind.is_named(place)]:
+        return named[0]
+    others, (last,) = kinds_asked("then"), kinds_asked("last")
+    is_there = map_files(lambda kind: kind.is_at(place), others)
+    return next((kind for kind, there in zip(others, is_there, strict=True) if there), last)
+
+
+@contextmanager
+def explaining_absence(storage_options: dict[str, Any] | None = None) -> Iterator[None]:
+    """If a ``with`` block finds no MDS dataset, explain what is there, and what reads it.
+
+    Failures of the storage are suppressed meanwhile, because the block's error is raised anyway.
+    """
+    try:
+        yield
+    except DatasetNotFoundError as error:
+        message = None
+        with suppress(MDStormError, OSError):
+            message = _found_instead(place_of(error.url, storage_options))
+        if message is None:
+            raise
+        raise DatasetNotFoundError(message, url=error.url) from error.__cause__
+
+
+def _found_instead(place: Place) -> str | None:
+    """Return what is at a place without an index; None if nothing is known about it."""
+    if (message := unfinished(place.locations[0])) is not None:
+        return message
+    others = (kind for kind in (*kinds_asked("then"), *kinds_asked("last")) if kind.is_at(place))
+    kind = next(others, None)
+    return None if kind is None else kind.refusal(place)
