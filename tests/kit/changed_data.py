@@ -13,10 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.kit.parquet_files import open_parquet
 
-from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.datasets import open_dataset
-from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend import (
+    ExactOrder,
+    MDSWriter,
+    StreamingDataLoader,
+    StreamingDataset,
+    open_dataset,
+)
 
 #: Rows of the data, in shards of about 1 MB and several blocks.
 ROWS = 4000

@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.parquet_files import open_parquet
 from tests.unit.mds_backend.cache.shards import remote
 
-from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataset, merge_index
+from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataset, merge_index, open_dataset
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.datasets import open_dataset
 from mdstorm_backend.maintenance.reindex import reindex
-from mdstorm_backend.parquet import open_parquet
 
 #: Rows of a shard: more than 64 KiB, so that shards are mapped.
 ROWS = 200
