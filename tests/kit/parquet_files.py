@@ -22,13 +22,6 @@ def open_parquet(source: Any, **how: Any) -> ParquetDataset:
     return found
 
 
-def open_parquet(source: Any, **how: Any) -> ParquetDataset:
-    """Open Parquet files or a table."""
-    found = open_stored(source, **how)
-    assert isinstance(found, ParquetDataset)
-    return found
-
-
 def numbers(rows: int, start: int = 0) -> pa.Table:
     """A table with an integer, a float and a string in each row."""
     ids = np.arange(start, start + rows)
