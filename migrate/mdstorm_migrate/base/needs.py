@@ -131,11 +131,14 @@ class Given:
         The places of expressions that may be Petastorm's objects, with the paths of their makers.
     shares_root : bool
         Whether another file uses the name ``petastorm`` that this one imports.
+    leaked : frozenset of str
+        Names that other files use without binding them, and that import all names of this one.
     """
 
     names: Mapping[str, str] | None = None
     objects: Mapping[Place, frozenset[str]] = field(default_factory=dict)
     shares_root: bool = False
+    leaked: frozenset[str] = frozenset()
 
 
 #: What a file that is migrated without other files is given.

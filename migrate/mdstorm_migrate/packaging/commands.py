@@ -65,6 +65,8 @@ _RUNS_MODULES = re.compile(
     r"(?<![\w-])(?:python[\d.]*|pypy3?|py|executable|accelerate|coverage|kernprof|torchrun)\b", re.I
 )
 _WORD = re.compile(r"[A-Za-z]")
+#: What precedes a command on its line: another one, the bracket of a list, or a key.
+_COMMAND_BEGIN = re.compile(r"[;&|\[]|^[ \t-]*[\w.-]+[ \t]*[:=](?=[ \t])")
 
 
 def runs_modules(before: str) -> bool:
@@ -175,8 +177,8 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
     for ran in _RUN.finditer(text, start, stop):
         span = ran.span("path" if ran["path"] else "script")
         path = ran["path"] or SCRIPTS[ran["script"]]
-        command = text[max(text.rfind("\n", 0, ran.start()) + 1, start) : ran.start()]
-        is_other = ran["path"] and not runs_modules(re.split(r"[;&|]", command)[-1])
+        line = text[max(text.rfind("\n", 0, ran.start()) + 1, start) : ran.start()]
+        is_other = ran["path"] and not runs_modules(_COMMAND_BEGIN.split(line)[-1])
         if is_commented_out(text, span[0]) or is_other:
             continue
         if absent := missing(path):

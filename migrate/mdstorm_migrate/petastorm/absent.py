@@ -164,6 +164,9 @@ def incidental_of(module: str) -> frozenset[str]:
     return _INCIDENTAL.get(module, frozenset()).union(HOMES.get(module, ()))
 
 
+#: The names that star imports leak from any of Petastorm's modules.
+INCIDENTAL = frozenset().union(*_INCIDENTAL.values())
+
 _READER = words(
     "_apply_predicate_to_row_groups _apply_row_group_selector _create_ventilator "
     "_filter_row_groups _normalize_shuffle_options _partition_row_groups "

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from mdstorm_migrate.base.needs import Place
+from mdstorm_migrate.petastorm.absent import INCIDENTAL
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.calls import CALLING
 from mdstorm_migrate.python.links import file_import, imported_by_name, runs_of
@@ -67,6 +68,8 @@ class Flows:
         The functions that pytest calls for parameters with these names.
     tested : dict of str to str
         Parameters to which pytest may pass a fixture: their symbols, and their names.
+    unbound : frozenset of str
+        Names that it uses without binding them, and that modules of Petastorm leak.
     terms : dict of Place to Term
         The terms of calls, arguments, assigned values, and objects with attributes.
     """
@@ -78,6 +81,7 @@ class Flows:
     properties: set[str] = field(default_factory=set)
     fixtures: dict[str, str] = field(default_factory=dict)
     tested: dict[str, str] = field(default_factory=dict)
+    unbound: frozenset[str] = frozenset()
     terms: dict[Place, Term] = field(default_factory=dict)
 
 
@@ -120,6 +124,12 @@ class _Reader:
                     self.flow(symbol, ("import", item))  # others: see `of_import`
         for item in runs_of(self.module.text):
             self.flow("*", ("import", item))
+        scopes = self.module.scopes
+        self.found.unbound = frozenset(
+            name
+            for name in INCIDENTAL & scopes.references.keys()
+            if any(one.scope.home(name) is None for one in scopes.references[name])
+        )
         for kind, nodes in self.module.scopes.nodes.items():
             if visit := visitor(_Reader, kind):
                 for node in nodes:

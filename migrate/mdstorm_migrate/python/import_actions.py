@@ -57,7 +57,8 @@ def moved_to(module: PythonModule, binding: Binding) -> petastorm.Counterpart | 
 def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
     """Return the used names that only the star import of `target` provides, and only by accident.
 
-    Names that another star import offers as its own are excluded.
+    Other files may use them, if they import all names of this one. Names that another star import
+    offers as its own are excluded.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[st
     return sorted(
         name
         for name in incidental_of(target) - given
-        if any(
+        if name in module.given.leaked
+        or any(
             reference.scope.home(name) is None
             for reference in module.scopes.references.get(name, ())
         )

@@ -6,11 +6,11 @@ imported where the mock reaches.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_within
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import ROOTS
 from mdstorm_migrate.run.imports import ImportGraph
@@ -64,12 +64,19 @@ def _installers(project: Project) -> Iterator[Violation]:
 
 def _mocks(project: Project, graph: ImportGraph) -> Iterator[Violation]:
     """Yield the mocks of a library that no file imports which the mock reaches."""
-    for path, one in project.facts.items():
+    facts = project.facts
+    for path, one in facts.items():
         for root in one.patched:
             (other,) = set(ROOTS) - {root}
-            reached = [file for file in graph.reached_by_patch(path) if file in project.facts]
-            users = [file for file in reached if other in project.facts[file].needs]
-            if users and not any(root in project.facts[file].needs for file in reached):
-                first = shown(min(users), path)
+            reached = {*graph.reached_by_patch(path), *_conftests(path, facts)} & facts.keys()
+            users = sorted(file for file in reached if other in facts[file].needs)
+            names = (name for file in reached for name in facts[file].imports)
+            if users and not any(is_within(name, root) for name in names):
+                first = shown(users[0], path)
                 what = f"this replaces parts of {_NAMES[root]}, but {first} imports {_NAMES[other]}"
                 yield Violation(path, what, [path] if root == NEW_ROOT else users)
+
+
+def _conftests(path: Path, paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files with fixtures that pytest loads for a test."""
+    yield from (one for one in paths if one.stem == "conftest" and one.parent in path.parents)

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mdstorm_migrate.base.document import (
     DATABRICKS_HEADER,
     DecodedFile,
-    Document,
     Kind,
     SourceError,
     is_setup_script,
@@ -63,8 +61,11 @@ _THROUGH = words(
 _PARSED = tuple(word.encode() for word in (*ROOTS, "import_module", "importorskip", "__import__"))
 #: An import of one of the libraries in code that cannot be parsed.
 _UNPARSED = re.compile(rf"^[^#\n]*\b(?:from|import)[ \t]+({'|'.join(ROOTS)})\b", re.MULTILINE)
+#: A string that may be the name of a module to import, or of a part of one of the libraries.
+_NAMES_MODULE = re.compile(rf"\b(?:{'|'.join(sorted(IMPORTING))})\b[^\n]*[\"']")
+_NAMES_PART = re.compile(rf"[\"'](?:{'|'.join(ROOTS)})\.")
 #: Code that uses pandas without importing it.
-_USES_PANDAS = re.compile(r"(?:TransformSpec|toPandas|pandas_udf|InPandas)\b")
+_USES_PANDAS = ("TransformSpec", "toPandas", "pandas_udf", "InPandas")
 #: Strings that identify code for Databricks, which provides Spark; and scripts and definitions.
 _CODE_FOR_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 _FOR_DATABRICKS = (b"/databricks/", b"spark_version")
@@ -86,11 +87,12 @@ _BY_LIST = re.compile(
 _REQUIRED_EXTRAS = re.compile(rf"\b{NEW_ROOT}\[([\w, -]+)\]")
 #: A string that may require mdstorm.
 _REQUIRED = re.compile(rf"""["'][^"'\n]*\b{NEW_ROOT}(?:\[[\w, -]*\])?(?=[\s"'=<>~!;@])""")
-#: A file or folder that a command names: what an image copies, and other paths.
+#: A file or folder that a command names, and what an image copies.
 _PATH = re.compile(
-    r"""^[ \t]*(?:COPY|ADD)[ \t]+(?:--\S+[ \t]+)*(?P<copied>[^\s"']+)
-    | (?<![\w.:/-])(?P<path>(?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|ipynb))(?![\w:/-])""",
-    re.VERBOSE | re.MULTILINE,
+    r"(?<![\w.:/-])(?:\./)?((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|ipynb))(?![\w:/-])", re.MULTILINE
+)
+_COPY = re.compile(
+    r"^[ \t]*(?:COPY|ADD)[ \t]+(?!--from)(?:--\S+[ \t]+)*([^\s\"'\[]+)", re.MULTILINE
 )
 #: An import from MosaicML Streaming, and a name that distinguishes it from other packages.
 _STREAMING = re.compile(rb"^[ \t\">]*(?:from|import)[ \t]+streaming\b", re.MULTILINE)
@@ -147,6 +149,8 @@ class Facts:
         Extras of mdstorm that it needs.
     patched : frozenset of str
         The libraries among `ROOTS` whose parts it replaces by their dotted names.
+    is_installing : bool
+        Whether strings in its code require or install one of the libraries.
     installs : frozenset of str
         The distributions that it requires or installs.
     required_extras : frozenset of str
@@ -157,8 +161,8 @@ class Facts:
         Whether its commands install packages, but not from a list.
     includes : tuple of str
         The lists of requirements that it includes.
-    paths : frozenset of str
-        Files and folders that its commands name.
+    paths, copies : frozenset of str
+        Files and folders that its commands name, and all that an image copies, if it copies some.
     on_databricks : bool
         Whether it is made for Databricks, which provides Spark.
     builds_session : bool
@@ -175,12 +179,14 @@ class Facts:
     needs: frozenset[str] = frozenset()
     extras: frozenset[str] = frozenset()
     patched: frozenset[str] = frozenset()
+    is_installing: bool = False
     installs: frozenset[str] = frozenset()
     required_extras: frozenset[str] = frozenset()
     is_inventory: bool = False
     is_complete: bool = False
     includes: tuple[str, ...] = ()
     paths: frozenset[str] = frozenset()
+    copies: frozenset[str] = frozenset()
     on_databricks: bool = False
     builds_session: bool = False
     is_given_session: bool = False
@@ -230,27 +236,36 @@ def facts(
     known : Parsed, optional
         The file, if it has been parsed; otherwise it is parsed if it may use either library.
     before : Facts, optional
-        The facts before edits to names, which keep the links to other files.
+        What `linked` returns for the file before edits to names, which keep its links.
     """
     text = data.decode("utf-8", "replace")
     if known is None and any(word in data for word in _PARSED):
         known = parsed(path, data)
-    links = _links(path, text, known) if before is None else before.links
-    imports = frozenset(_imports(path, text, known, links))
+    before = before or linked(path, text, known)
+    imports = frozenset(_imports(path, text, known, before.links))
     needs = frozenset(_needs(path, imports))
     makes_loaders = path.suffix in CODE and any(f".{one}(" in text for one in CONVERTER_METHODS)
     marks = _CODE_FOR_DATABRICKS if is_code(path) else _FOR_DATABRICKS
-    return Facts(
-        links=links,
+    return replace(
+        before,
         makes_loaders=makes_loaders,
         imports=imports,
         needs=needs,
-        extras=frozenset(_extras(data, imports)) if needs or makes_loaders else frozenset(),
+        extras=frozenset(_extras(text, imports)) if needs or makes_loaders else frozenset(),
         patched=frozenset(_patched(known)),
         on_databricks=data.startswith(DATABRICKS_HEADER) or any(one in data for one in marks),
         builds_session="SparkSession.builder" in text,
-        is_given_session=_is_given_session(known) if before is None else before.is_given_session,
-        **_installation(path, data, known),
+        **_installation(path, data, known, before.is_installing),
+    )
+
+
+def linked(path: Path, text: str, known: Parsed | None) -> Facts:
+    """Return the facts about a file's code that edits to names do not change."""
+    modules = known.modules if known is not None else ()
+    return Facts(
+        links=_links(path, text, known),
+        is_installing=is_setup_script(path) or any(map(_requires, modules)),
+        is_given_session=_is_given_session(known),
     )
 
 
@@ -267,7 +282,7 @@ def _links(path: Path, text: str, known: Parsed | None) -> Links:
 
 def _imports(path: Path, text: str, known: Parsed | None, links: Links) -> Iterator[str]:
     """Yield the dotted names that a file imports, configures or runs."""
-    if is_code(path) and _USES_PANDAS.search(text):
+    if is_code(path) and any(one in text for one in _USES_PANDAS):
         yield "pandas"
     if known is None:
         if is_code(path):
@@ -302,7 +317,7 @@ def _statements(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _imported_by_name(module: PythonModule) -> Iterator[str]:
     """Yield the modules that code imports by their names in strings."""
-    if any(word in module.text for word in IMPORTING):
+    if any(one in module.text for one in IMPORTING) and _NAMES_MODULE.search(module.text):
         for string in module.scopes.nodes[ast.Constant]:
             if isinstance(string.value, str) and resolved_as(module, string) == "imported":
                 yield string.value
@@ -320,7 +335,7 @@ def _needs(path: Path, imports: frozenset[str]) -> Iterator[str]:
 def _patched(known: Parsed | None) -> Iterator[str]:
     """Yield the libraries whose parts code replaces by their dotted names."""
     for module in known.modules if known is not None else ():
-        if any(word in module.text for word in PATCHING):
+        if any(word in module.text for word in PATCHING) and _NAMES_PART.search(module.text):
             for string in module.scopes.nodes[ast.Constant]:
                 root = str(string.value).partition(".")[0]
                 if root in ROOTS and resolved_as(module, string) == "patched":
@@ -340,39 +355,41 @@ def _is_given_session(known: Parsed | None) -> bool:
 
 #: Modules and names of both libraries, by the extra of mdstorm that code with them needs.
 _EXTRAS = {
-    "images": ("", "CompressedImageCodec"),
-    "spark": ("spark|spark_utils", "materialize_dataset|make_spark_converter|dict_to_spark_row"),
-    "tf": ("tf_utils", "make_tf_dataset"),
-    "torch": ("pytorch", "make_torch_dataloader"),
+    "images": ["CompressedImageCodec"],
+    "spark": [
+        *("materialize_dataset", "make_spark_converter", "dict_to_spark_row"),
+        *(f"{root}.{module}" for root in ROOTS for module in ("spark", "spark_utils")),
+    ],
+    "tf": ["make_tf_dataset", *(f"{root}.tf_utils" for root in ROOTS)],
+    "torch": ["make_torch_dataloader", *(f"{root}.pytorch" for root in ROOTS)],
 }
-_COMMENT = re.compile(rb"^[ \t]*#[^\r\n]*", re.MULTILINE)
+_COMMENT = re.compile(r"^[ \t]*#[^\r\n]*", re.MULTILINE)
 
 
-def _extras(data: bytes, imports: frozenset[str]) -> Iterator[str]:
+def _extras(text: str, imports: frozenset[str]) -> Iterator[str]:
     """Yield the extras that code needs, ignoring its comments; strings may name modules."""
-    code = b"\n".join([_COMMENT.sub(b"", data), *(one.encode() for one in imports)])
-    yield from (extra for extra in _EXTRAS if _using(extra).search(code))
-
-
-@cache
-def _using(extra: str) -> re.Pattern[bytes]:
-    modules, names = _EXTRAS[extra]
-    roots = "|".join(ROOTS)
-    return re.compile(rf"\b(?:{names})\b|\b(?:{roots})\.(?:{modules or names})\b".encode())
+    code = "\n".join([_COMMENT.sub("", text), *imports])
+    yield from (extra for extra, names in _EXTRAS.items() if any(one in code for one in names))
 
 
 # What is installed
 
 
-def _installation(path: Path, data: bytes, known: Parsed | None) -> dict[str, Any]:
+def _installation(
+    path: Path, data: bytes, known: Parsed | None, is_installing: bool
+) -> dict[str, Any]:
     """Return the facts about what a file requires or installs; a constraint does neither."""
     if known is not None:
-        documents = list(_installing(path, known))
+        others = ("lock", "markdown", "other", "text", *(() if is_installing else ("python",)))
+        documents = [one for one in known.file.documents if one.kind not in others]
     elif kind_of(path) in LISTS or is_setup_script(path):
         documents = list(read_file(path, data).documents)
     else:
         return {}
     text = "".join(one.text for one in documents)
+    kinds = ("cluster", "docker", "shell")
+    commands = "\n".join(one.text for one in documents if one.kind in kinds)
+    copies = frozenset(_COPY.findall(commands))
     extras = _REQUIRED_EXTRAS.findall(text)
     is_list = "constraint" not in path.name and not is_generated(text)
     return {
@@ -381,37 +398,20 @@ def _installation(path: Path, data: bytes, known: Parsed | None) -> dict[str, An
         "is_inventory": kind_of(path) == "requirements" and is_inventory(text),
         "is_complete": any(True for _ in install_commands(text)) and not _BY_LIST.search(text),
         "includes": tuple(match["name"] for match in _INCLUDES.finditer(text)),
-        "paths": frozenset(_paths(documents)),
+        "paths": frozenset(_PATH.findall(commands)),
+        "copies": frozenset() if copies & {".", "./"} else copies,
     }
-
-
-def _installing(path: Path, known: Parsed) -> Iterator[Document]:
-    """Yield the documents that may install packages; code only if it is seen to."""
-    modules = {id(one.document): one for one in known.modules}
-    for document in known.file.documents:
-        module = None if is_setup_script(path) else modules.get(id(document))
-        is_page = document.kind in ("lock", "markdown", "other", "text")
-        if not is_page and (module is None or _requires(module)):
-            yield document
 
 
 def _requires(module: PythonModule) -> bool:
     """Whether code requires or installs one of the libraries."""
-    if _REQUIRED.search(module.text):
+    if NEW_ROOT in module.text and _REQUIRED.search(module.text):
         for string in module.scopes.nodes[ast.Constant]:
             if NEW_ROOT in str(string.value) and any(
                 one.tool is not None for one in required_in(module, string, NEW_ROOT)
             ):
                 return True
     return OLD_ROOT in module.text and pm403_setup.requires(module)
-
-
-def _paths(documents: Iterable[Document]) -> Iterator[str]:
-    """Yield the files and folders that commands name."""
-    for document in documents:
-        if document.kind in ("cluster", "docker", "shell"):
-            for match in _PATH.finditer(document.text):
-                yield (match["copied"] or match["path"]).strip("/")
 
 
 # What "Before you run it" lists

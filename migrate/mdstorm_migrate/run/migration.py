@@ -35,7 +35,7 @@ from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE as OPEN_TODO
 from mdstorm_migrate.run import review
 from mdstorm_migrate.run.discover import CODE
-from mdstorm_migrate.run.facts import Facts, Parsed, facts
+from mdstorm_migrate.run.facts import Facts, Parsed, facts, linked
 from mdstorm_migrate.run.features import features_of
 from mdstorm_migrate.run.outcome import ALONE, Decision, Naming, Outcome, Problem, Settings
 from mdstorm_migrate.sources.plain import is_wide
@@ -130,8 +130,10 @@ class FileMigration:
     path : PurePath or None
     problem : Problem or None
         Why the file cannot be read, parsed or changed; later steps do nothing then.
-    facts, facts_after : Facts
-        The facts about the file, and about what it becomes.
+    facts : Facts
+        What links the file to others.
+    facts_after : Facts
+        The facts about the file as it was decided on.
     names_need_review : bool
         Whether strings in the file still name Petastorm's modules, for a person to review.
     """
@@ -154,7 +156,9 @@ class FileMigration:
         self._decided = data  # with the edits to its code
         self._file = self._attempt(self._parsed, DecodedFile("", ()))
         known = self._attempt(self._known, None)
-        self.facts = self.facts_after = self._facts_of(data, known)
+        self.facts = self.facts_after = replace(
+            linked(Path(path or ""), data.decode("utf-8", "replace"), known), mentions=True
+        )
 
     def _attempt(self, step: Callable[[], _Result], default: _Result) -> _Result:
         """Return the result of a step, or `default` if there is, or the step meets, a problem."""
@@ -202,11 +206,9 @@ class FileMigration:
         rest = [modules.get(id(one)) or PythonModule(one, parse_python(one.code)) for one in code]
         return Parsed(self._file, rest)
 
-    def _facts_of(self, data: bytes, known: Parsed | None, before: Facts | None = None) -> Facts:
-        return replace(facts(Path(self.path or ""), data, known, before), mentions=True)
-
-    def _as_decided(self, found: Facts) -> Facts:
-        """Return facts with what strings in code still name, since code may import it."""
+    def _facts_of(self, data: bytes, known: Parsed | None = None) -> Facts:
+        """Return the facts about a result, with what strings in code still name."""
+        found = facts(Path(self.path or ""), data, known, self.facts)
         if self.names_need_review and self.modules and not is_setup_script(self.path):
             return replace(found, needs=found.needs | {OLD_ROOT})
         return found
@@ -317,7 +319,8 @@ class FileMigration:
 
     def code_after(self, decision: Decision) -> Facts:
         """Return the facts about the file with the edits to its code."""
-        self.facts_after = self._attempt(lambda: self._code_after(decision), self.facts)
+        found = self._attempt(lambda: self._code_after(decision), None)
+        self.facts_after = found or self._facts_of(self.data)
         return self.facts_after
 
     def _code_after(self, decision: Decision) -> Facts:
@@ -331,10 +334,8 @@ class FileMigration:
         self._decided = (
             self._file.encode(apply_edits(self._file.text, edits)) if edits else self.data
         )
-        if not edits:
-            return self._as_decided(self.facts)
-        known = self._verified(self._decided)
-        return self._as_decided(self._facts_of(self._decided, known, self.facts))
+        known = self._verified(self._decided) if edits else self._known()
+        return self._facts_of(self._decided, known)
 
     # Rendering
 
@@ -342,7 +343,7 @@ class FileMigration:
         """Return the outcome, with requirements for the code as it was decided on."""
         outcome = self._attempt(lambda: self._rendered(needs), None)
         if outcome is None or self.problem is not None:
-            self.facts_after = self.facts
+            self.facts_after = self._facts_of(self.data)
             problems = [] if self.problem is None else [self.problem]
             return Outcome(self.data, self.data, problems=problems)
         return outcome
@@ -356,8 +357,9 @@ class FileMigration:
         if edits:
             after = file.encode(apply_edits(file.text, edits))
         if after not in (self.data, self._decided):
-            found = self._facts_of(after, self._verified(after), self.facts)
-            self.facts_after = self._as_decided(found)
+            self.facts_after = self._facts_of(after, self._verified(after))
+        elif after == self._decided:
+            after = self._decided  # one copy of it
         library = self._settings.library
         problems = [_problem(error) for error in file.broken if library in error.libraries]
         findings = [] if self._is_ignored else sorted(results.findings, key=_position)

@@ -71,7 +71,8 @@ def given_to(
         names, objects = dict(solver.names(path)), solver.objects[path]
         is_reached = path in reached or bool(names) or bool(objects)
         if path in mentioning or is_reached:
-            found[path] = Given(names if is_reached else None, objects, path in sharing)
+            leaked = frozenset(solver.leaked(path))
+            found[path] = Given(names if is_reached else None, objects, path in sharing, leaked)
     return found | {path: Given() for path in mentioning.keys() - found.keys()}
 
 
@@ -155,10 +156,20 @@ class _Solver:
 
     def _gives(self, path: Path, names: set[str], item: FileImport) -> bool:
         """Whether an import from a file, with these names of Petastorm's, provides one of them."""
-        stars = [one for one in self._known[path].get("*", ()) if isinstance(one, str)]
+        stars = self._stars(path)
         if self._graph.is_whole(item, path):
             return bool(names or stars)
         return item.name in names or any(counterpart(one, item.name) for one in stars)
+
+    def _stars(self, path: Path, seen: frozenset[Path] = frozenset()) -> list[str]:
+        """Return the modules of Petastorm whose names a file has, also through other files."""
+        found: list[str] = []
+        for one in self._known[path].get("*", ()):
+            if isinstance(one, str):
+                found.append(one)
+            elif one.path not in seen:
+                found += self._stars(one.path, seen | {path})
+        return found
 
     def names(self, path: Path) -> Iterator[tuple[str, str]]:
         """Yield the names, with attributes, by which a file reaches parts of Petastorm."""
@@ -174,6 +185,15 @@ class _Solver:
                     for symbol in self._symbols(value.path):
                         paths = sorted(filter(_is_part, self._read(value.path, symbol)), key=str)
                         yield from ((f"{prefix}{symbol}", str(one)) for one in paths[:1])
+
+    def leaked(self, path: Path) -> set[str]:
+        """Return what files use unbound that import all names of a file, also through others."""
+        stars: defaultdict[Path, set[Path]] = defaultdict(set)
+        for other in closure([path], self._graph.importers) & self.flows.keys():
+            for item, files in self._files[other].items():
+                for file in files if item.name == "*" else ():
+                    stars[file].add(other)
+        return set().union(*(self.flows[one].unbound for one in closure([path], stars) - {path}))
 
     def _symbols(self, path: Path) -> list[str]:
         """Return the names of a module that are not private to a function or class."""

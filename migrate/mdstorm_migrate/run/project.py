@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -45,6 +45,8 @@ _LIBRARIES = {
 }
 
 
+#: Folders of what deploys the code in the parent folder.
+_DEPLOYING = frozenset({"ci", "deploy", "deployment", "docker", "infra"})
 #: Size in bytes above which files are not considered lists.
 _LARGEST = 1 << 20
 
@@ -69,7 +71,10 @@ class Project:
     def __init__(self, facts: Mapping[Path, Facts], paths: Collection[Path] = ()) -> None:
         self.facts = facts
         self._paths = paths
-        self._users = [path for path, one in facts.items() if is_code(path) or one.needs]
+        self._users = [path for path, one in facts.items() if one.needs or is_code(path)]
+        self._users_in: defaultdict[Path, list[Path]] = defaultdict(list)
+        for path in self._users:
+            self._users_in[path.parent].append(path)
         lists = {path: one for path, one in facts.items() if one.installs and not is_code(path)}
         self._listed_under: defaultdict[Path, set[str]] = defaultdict(set)
         for path, one in lists.items():
@@ -89,11 +94,15 @@ class Project:
         """Return the files that run where the packages are that a file installs.
 
         These are the file itself, notebooks that run it, what its commands name, and the code
-        around it. A notebook that uses either library installs for itself.
+        around it. A notebook that uses either library installs for itself, and an image for what it
+        copies.
         """
-        found = [path, *self._runners(path), *self._named(path)]
-        is_list = kind_of(path) in LISTS | COMMANDS or is_setup_script(path)
-        if is_list or not any(self.facts[one].needs for one in found):
+        own = self.facts[path]
+        copied = list(self._named(path, own.copies))
+        found = [path, *self._runners(path), *copied, *self._named(path, own.paths)]
+        is_list = not is_code(path) and kind_of(path) in LISTS | COMMANDS
+        alone = filter(is_code, copied) if is_list or is_setup_script(path) else found
+        if not any(self.facts[one].needs for one in alone):
             found += self._around(path)[1]
         return sorted({*found})
 
@@ -105,36 +114,40 @@ class Project:
                        for item in one.links.imports):  # fmt: skip
                     yield other
 
-    def _named(self, path: Path) -> Iterator[Path]:
-        """Yield the files that commands name, and code in folders that they name."""
-        for word in self.facts[path].paths:
+    def _named(self, path: Path, words: Iterable[str]) -> Iterator[Path]:
+        """Yield the files with these paths, and the files in folders with them."""
+        for word in words:
             for directory in path.parents:
-                named = Path(os.path.normpath(directory / word))
-                if named != directory and (named in self.facts or named in self._below):
+                named = Path(os.path.normpath(directory / word.lstrip("/")))
+                if named in self.facts or named in self._below:
                     yield from [named] if named in self.facts else self._below[named]
                     break
 
     def _around(self, path: Path) -> tuple[Path | None, list[Path]]:
-        """Return the nearest directory above whose files use either library, and these files.
+        """Return the nearest directory above with code that uses either library, and its files.
 
-        Subdirectories with their own lists only count if no other files use one. Configuration
-        and commands do not determine the directory unless no code does.
+        Subdirectories with their own lists only count if no other files use one. Without such code,
+        configuration and commands determine the directory. Files in nearer directories are added.
         """
-        for is_wanted in (is_code, bool):
-            for under in (self._own, self._below):
-                for directory in path.parents:
-                    files = under.get(directory, ())
-                    if any(self.facts[one].needs for one in files if is_wanted(one)):
-                        return directory, list(files)
+        deployed = [one for one in path.parents if one.name.lower() not in _DEPLOYING]
+        for directories in (deployed, path.parents):
+            for is_wanted in (is_code, bool):
+                for under in (self._own, self._below):
+                    nearer = list(self._below.get(path.parent, ()))
+                    for directory in directories:
+                        files = under.get(directory, ())
+                        if any(self.facts[one].needs for one in files if is_wanted(one)):
+                            return directory, [*nearer, *files]
+                        nearer += files
         return None, []
 
     def _under(self, ends: set[Path]) -> dict[Path, list[Path]]:
         """Return the users under each directory, except in subdirectories that are in `ends`."""
         found: defaultdict[Path, list[Path]] = defaultdict(list)
-        for path in self._users:
-            for above in path.parents:
-                found[above].append(path)
-                if above in ends:
+        for folder, files in self._users_in.items():
+            for directory in (folder, *folder.parents):
+                found[directory] += files
+                if directory in ends:
                     break
         return found
 

@@ -124,7 +124,7 @@ def examine(
             project = Project(decided | after, all_paths)
             violations = [] if settings.library == STREAMING else list(check(project, graph))
             # A file whose result is not sound stays as it is, and holds its group.
-            held = dict(_failed(outcomes, proposals)) | dict(_waiting(violations, every, proposals))
+            held = dict(_failed(outcomes, proposals)) | dict(_waiting(violations, proposals))
             if not held:
                 break
             proposals |= held
@@ -159,14 +159,12 @@ def _failed(
 
 
 def _waiting(
-    violations: Iterable[Violation],
-    before: Mapping[Path, Facts],
-    proposals: Mapping[Path, Proposals],
+    violations: Iterable[Violation], proposals: Mapping[Path, Proposals]
 ) -> Iterator[tuple[Path, Proposals]]:
     """Yield the code that was to move and does not fit to other files then."""
     for one in violations:
         for path in one.holds:
-            if path in proposals and before[path].keeps and proposals[path].waits_for is None:
+            if path in proposals and proposals[path].uses and proposals[path].waits_for is None:
                 reason = f"`{shown(one.path, path)}`: {one.message}"
                 yield path, replace(proposals[path], waits_for=reason)
 

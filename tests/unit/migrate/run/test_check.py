@@ -1,0 +1,291 @@
+"""What is installed, replaced and allowed fits to what code imports, before and after ``-w``."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.kit.migrating import each, invoke, write_files
+
+from mdstorm_migrate.cli.migrate import migrate
+
+READS = "from petastorm import make_reader\n"
+#: A file whose import stays on Petastorm, because mdstorm does not have the class.
+STAYS = "from petastorm.workers_pool.thread_pool import ThreadPool\n"
+#: A command of Petastorm that mdstorm does not have.
+SCRIPT = "petastorm-throughput.py u"
+MOVED = READS.replace("petastorm", "mdstorm")
+
+
+def written(root: Path, files: dict[str, str], *options: str) -> dict[str, str]:
+    """Return a project's files after ``-w``; a second run changes nothing."""
+    write_files(root, files)
+    for _ in range(2):
+        invoke(migrate, "-w", "-q", "--no-diff", "--no-todo", *options, root)
+    return {name: (root / name).read_text() for name in files}
+
+
+def conditions(root: Path, *subjects: str) -> list[str]:
+    """Return the conditions with these subjects, as ``file:line``, that ``--check`` reports."""
+    report = root / "report.json"
+    invoke(migrate, "--check", "-q", "--no-diff", "--report", report, root)
+    found = json.loads(report.read_text())["conditions"]
+    report.unlink()
+    shown = (f"{one['path']}:{one['line']}" for one in found if one["subject"] in subjects)
+    return [one.replace(f"{root}/", "") for one in shown]
+
+
+def test_import_on_line_with_other_statement_keeps_requirement(tmp_path: Path) -> None:
+    files = {"a.py": READS, "b.py": f"import sys; {STAYS}", "requirements.txt": "petastorm\n"}
+    after = written(tmp_path, files)
+    assert after["requirements.txt"] == "mdstorm\npetastorm\n"
+    assert after["a.py"] == MOVED
+
+
+def test_import_on_line_with_other_statement_moves_requirement(tmp_path: Path) -> None:
+    files = {"a.py": f"import sys; {READS}", "Pipfile": '[packages]\npetastorm = "*"\n'}
+    after = written(tmp_path, files)
+    assert after == {"a.py": f"import sys; {MOVED}", "Pipfile": '[packages]\nmdstorm = "*"\n'}
+
+
+@each(
+    (
+        "Dockerfile",
+        f"RUN pip install {{}}\nRUN {SCRIPT}\nCOPY t.py /\nCMD python /t.py\n",
+    ),
+    ("infra/init.sh", f"pip install {{}}\n{SCRIPT}\n"),
+    ("infra/job.json", f'{{{{"init": ["pip install {{}}", "{SCRIPT}"]}}}}\n'),
+    (
+        "pyproject.toml",
+        f'[tool.hatch.envs.x.scripts]\na = "pip install {{}}"\nb = "{SCRIPT}"\n',
+    ),
+    (
+        ".github/workflows/ci.yml",
+        "- run: pip install {}\n- run: python -c 'import petastorm.workers_pool'\n",
+    ),
+)
+def test_command_that_needs_petastorm_does_not_hide_code_beside_it(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    after = written(tmp_path, {"t.py": READS, name: text.format("petastorm")})
+    assert after == {"t.py": MOVED, name: text.format("mdstorm petastorm")}
+    assert conditions(tmp_path, "misfit") == []
+
+
+def test_script_in_one_file_keeps_petastorm_in_installer_beside_it(tmp_path: Path) -> None:
+    files = {
+        "src/t.py": READS,
+        "infra/init.sh": "pip install petastorm\n",
+        "infra/job.json": '{"command": "petastorm-throughput.py u"}\n',
+    }
+    assert written(tmp_path, files)["infra/init.sh"] == "pip install mdstorm petastorm\n"
+
+
+@each(
+    ("docker/Dockerfile", "COPY train /app", "mdstorm"),
+    ("docker/Dockerfile", "COPY etl /app", "petastorm"),
+    ("docker/Dockerfile", "COPY . /app", "mdstorm petastorm"),
+    ("Dockerfile", "COPY train/t.py /\nCOPY . /app", "mdstorm petastorm"),
+    ("ops/prod/Dockerfile", "COPY train /app\nCOPY etl /app", "mdstorm petastorm"),
+)
+def test_image_installs_what_the_folders_that_it_copies_need(
+    name: str, copies: str, installed: str, tmp_path: Path
+) -> None:
+    image = f"FROM python:3.11\n{copies}\nRUN pip install {{}}\n"
+    files = {"train/t.py": READS, "etl/e.py": STAYS, name: image.format("petastorm")}
+    assert written(tmp_path, files)[name] == image.format(installed)
+
+
+def test_program_in_folder_of_image_does_not_hide_code_above(tmp_path: Path) -> None:
+    files = {"src/a.py": READS, "docker/health.py": STAYS}
+    files["docker/Dockerfile"] = "RUN pip install petastorm\nCOPY . /app\n"
+    after = written(tmp_path, files)["docker/Dockerfile"]
+    assert after == "RUN pip install mdstorm petastorm\nCOPY . /app\n"
+
+
+@each(
+    (
+        "job.yaml",
+        'command: ["python"]\nargs: ["-m", "petastorm.etl.petastorm_generate_metadata"]\n',
+    ),
+    ("Makefile", "data:\n\tpython -m petastorm.etl.petastorm_generate_metadata u\n"),
+)
+def test_module_of_command_is_renamed(name: str, text: str, tmp_path: Path) -> None:
+    after = written(tmp_path, {"a.py": READS, name: text})[name]
+    assert after == text.replace("petastorm.etl", "mdstorm.etl")
+
+
+def test_message_of_commit_is_no_module_of_command(tmp_path: Path) -> None:
+    files = {"a.py": READS, "bump.sh": "git commit -m petastorm.reader\n"}
+    assert written(tmp_path, files)["bump.sh"] == files["bump.sh"]
+
+
+def test_examples_of_petastorms_wheel_keep_requirement(tmp_path: Path) -> None:
+    files = {"a.py": "from examples.mnist.schema import X\n", "requirements.txt": "petastorm\n"}
+    assert written(tmp_path, files) == files
+    assert "a.py needs it" in invoke(migrate, "-v", tmp_path).stderr
+    files |= {"b.py": READS, "requirements.txt": "petastorm\n"}
+    assert written(tmp_path, files)["requirements.txt"] == "mdstorm\npetastorm\n"
+    files |= {"examples/mnist/schema.py": "X = 1\n", "requirements.txt": "petastorm\n"}
+    assert written(tmp_path, files)["requirements.txt"] == "mdstorm\n"
+
+
+@each(
+    "[tool.uv]\noverride-dependencies = [{}]\n",
+    "[tool.uv]\nconstraint-dependencies = [{}]\n",
+    '[tool.pdm.resolution.overrides]\n{} = ">=0"\n',
+)
+def test_override_gets_no_further_requirement(table: str, tmp_path: Path) -> None:
+    code = f"import pandas\n{READS}"
+    list_ = '[project]\ndependencies = ["petastorm"]\n'
+    quote = "" if "{} =" in table else '"'
+    files = {"a.py": code, "pyproject.toml": list_ + table.format(f"{quote}petastorm{quote}")}
+    after = written(tmp_path, files)["pyproject.toml"]
+    new = '[project]\ndependencies = ["pandas", "mdstorm"]\n'
+    assert after == new + table.format(f"{quote}mdstorm{quote}")
+
+
+@each("git commit", "pytest", "python -m pytest")
+def test_option_of_other_program_is_no_module(command: str, tmp_path: Path) -> None:
+    words = ", ".join(f'"{word}"' for word in [*command.split(), "-m", "petastorm"])
+    files = {"a.py": READS, "noxfile.py": f"session.run({words})\n"}
+    assert written(tmp_path, files, "--unsafe")["noxfile.py"] == files["noxfile.py"]
+
+
+@each('sys.executable, "-W", "ignore"', '"torchrun"', '"python3", "-u"', '"sudo", "/bin/python"')
+def test_module_after_interpreter_or_launcher_is_renamed(words: str, tmp_path: Path) -> None:
+    text = f'run([{words}, "-m", "petastorm.etl.petastorm_generate_metadata"])\n'
+    after = written(tmp_path, {"a.py": text})["a.py"]
+    assert after == text.replace('"petastorm.', '"mdstorm.')
+
+
+def test_mock_and_fixture_that_it_replaces_wait_together(tmp_path: Path) -> None:
+    fixture = "@pytest.fixture\ndef opener(): return lambda u: petastorm.make_reader(u)\n"
+    conftest = f"import petastorm\nimport pytest\n{fixture}"
+    test = (
+        "@patch('petastorm.make_reader')\ndef test_open(m, opener): opener('u')\n"
+        "@patch('petastorm.reader.Reader')\ndef test_other(m): ...\n"
+    )
+    files = {"tests/conftest.py": conftest, "tests/test_it.py": test}
+    assert written(tmp_path, files) == files
+
+
+def test_mock_of_library_that_nothing_imports_fails_check(tmp_path: Path) -> None:
+    files = {"lib.py": MOVED, "test_lib.py": "import lib\npatch('petastorm.reader.Reader.next')\n"}
+    write_files(tmp_path, files)
+    assert conditions(tmp_path, "misfit") == ["test_lib.py:2"]
+
+
+def test_file_of_copy_that_reaches_code_unseen_is_reported_by_its_name(tmp_path: Path) -> None:
+    cache = "from petastorm.spark import make_spark_converter\nclass Cache:\n"
+    cache += "    def __getitem__(self, k): return self._all[k]\n"
+    use = 'def f(cache): return spark.read.parquet(cache["t"].cache_dir_url)\n'
+    write_files(tmp_path, {"cache.py": cache, "use.py": use, "log.py": "print(c.cache_dir_url)\n"})
+    assert conditions(tmp_path, "names") == ["use.py:1"]
+
+
+@each({}, {"mid.py": "from base import *\n"})
+def test_name_that_star_import_gives_other_file_by_accident_holds_both(
+    between: dict[str, str], tmp_path: Path
+) -> None:
+    above = "mid" if between else "base"
+    files = {
+        "base.py": "from petastorm.unischema import *\n",
+        **between,
+        "use.py": f"from {above} import *\nnp.zeros(2)\nUnischema('s', [])\n",
+    }
+    assert written(tmp_path, files) == files
+    assert "`np`" in invoke(migrate, "-v", tmp_path).stderr
+    files["use.py"] = f"import numpy as np\n{files['use.py']}"
+    assert written(tmp_path, files)["base.py"] == "from mdstorm.unischema import *\n"
+
+
+@each(
+    'SAFE = ("petastorm.", "numpy")\nclass U(Unpickler):\n    def find_class(self, m, n):\n'
+    "        return m.startswith(SAFE)\n",
+    "class U(Unpickler):\n    def find_class(self, m, n):\n"
+    "        return m == 'petastorm.unischema'\n",
+)
+def test_restricted_unpickler_must_allow_both_libraries(text: str, tmp_path: Path) -> None:
+    write_files(tmp_path, {"u.py": text, "w.py": READS})
+    assert "`find_class` compares" in invoke(migrate, "-w", "--no-diff", tmp_path).stderr
+    assert "also allow" in (tmp_path / "u.py").read_text()
+    both = text.replace('"petastorm."', '"petastorm.", "mdstorm."')
+    names = ("petastorm.unischema", "mdstorm.unischema")
+    both = both.replace("== 'petastorm.unischema'", f"in {names}")
+    write_files(tmp_path, {"u.py": both})
+    assert "`find_class` compares" not in invoke(migrate, tmp_path).stderr
+
+
+def test_prefix_of_module_is_renamed_with_its_root(tmp_path: Path) -> None:
+    text = (
+        "def ours(o):\n    root = type(o).__module__.partition('.')[0]\n"
+        "    return type(o).__module__.startswith('petastorm.') or o.__module__ == 'petastorm'\n"
+    )
+    after = written(tmp_path, {"a.py": f"{READS}{text}"})["a.py"]
+    assert after == f"{READS}{text}".replace("petastorm", "mdstorm")
+
+
+@each(
+    ("flags.yaml", "flag: petastorm.new_reader\n"),
+    ("panel.json", '{"metric": "petastorm.reader"}\n'),
+    ("job.yml", "task_key: petastorm.pytorch\nlibraries:\n- pypi: {package: petastorm}\n"),
+)
+def test_configured_module_or_unknown_name_is_only_mentioned(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    after = written(tmp_path, {"a.py": READS, name: text})[name]
+    assert after == text.replace("package: petastorm", "package: mdstorm")
+    assert "PM103" not in invoke(migrate, "-v", tmp_path).stderr
+
+
+@each(
+    ("requirements.txt", "mdstorm\npyarrow<13\n", "pin"),
+    ("Dockerfile", "FROM python:3.9\nRUN pip install mdstorm\n", "python"),
+)
+def test_check_fails_after_migration_while_environment_does_not_fit(
+    name: str, text: str, subject: str, tmp_path: Path
+) -> None:
+    write_files(tmp_path, {"a.py": MOVED, name: text})
+    assert [one.split(":")[0] for one in conditions(tmp_path, subject)] == [name]
+    assert invoke(migrate, "--check", tmp_path).exit_code == 1
+
+
+@each(
+    ({"a.py": STAYS, "requirements.txt": "mdstorm\n"}, ["requirements.txt:1"]),
+    ({"a.py": MOVED, "requirements.txt": "x\npetastorm\n"}, ["requirements.txt:2"]),
+    ({"a.py": MOVED, "requirements.txt": "mdstorm\n"}, []),
+    ({"a.py": MOVED, "b.py": STAYS, "requirements.txt": "mdstorm\npetastorm\n"}, []),
+    ({"a.py": MOVED, "constraints.txt": "petastorm==0.12\n", "requirements.txt": "mdstorm\n"}, []),
+    ({"a/a.py": MOVED, "a/setup.cfg": "[options]\ninstall_requires = mdstorm\n", "b/b.py": STAYS,
+      "b/requirements.txt": "petastorm\n"}, []),
+)  # fmt: skip
+def test_check_fails_if_installer_lacks_what_code_imports(
+    files: dict[str, str], misfits: list[str], tmp_path: Path
+) -> None:
+    write_files(tmp_path, files)
+    report = tmp_path / "report.json"
+    invoke(migrate, "--check", "--ignore", "PM4", "--report", report, tmp_path)
+    found = json.loads(report.read_text())["conditions"]
+    shown = [f"{one['path']}:{one['line']}" for one in found if one["subject"] == "misfit"]
+    assert [one.replace(f"{tmp_path}/", "") for one in shown] == misfits
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_code_waits_if_its_only_installer_cannot_provide_mdstorm(
+    unsafe: bool, tmp_path: Path
+) -> None:
+    fork = "petastorm @ git+https://host/petastorm.git\n"
+    files = {"a.py": READS, "requirements.txt": fork}
+    after = written(tmp_path, files, *(["--unsafe"] if unsafe else []))
+    assert after == {**files, "a.py": MOVED if unsafe else READS}
+    assert "Petastorm comes from a repository" in invoke(migrate, tmp_path).stderr
+
+
+def test_code_moves_if_one_of_its_installers_provides_mdstorm(tmp_path: Path) -> None:
+    fork = "petastorm @ git+https://host/petastorm.git\n"
+    files = {"a.py": READS, "requirements.txt": "petastorm\n", "requirements-fork.txt": fork}
+    assert written(tmp_path, files) == {
+        "a.py": MOVED,
+        "requirements.txt": "mdstorm\n",
+        "requirements-fork.txt": fork,
+    }
