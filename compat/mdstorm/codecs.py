@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm._array_files import fits_shape, inflate, parse_header
-from mdstorm._schema import NamedSparkType, UnischemaField, class_name
+from mdstorm._schema import NamedSparkType, UnischemaField, class_name, spark_type_of_numpy
 from mdstorm.errors import ArgumentTypeError, EncodingError, EncodingTypeError, InvalidArgumentError
 from mdstorm_backend.base import check_one_of, check_text, require
 from mdstorm_backend.format import MAX_IMAGE_BYTES, image_array
@@ -81,11 +81,13 @@ class ScalarCodec(DataframeColumnCodec):
 
     Parameters
     ----------
-    spark_type : pyspark.sql.types.DataType
-        Column type, such as ``LongType()``.
+    spark_type : pyspark.sql.types.DataType or NumPy type
+        Column type, such as ``LongType()``, or ``np.int64`` for the type in which Spark stores it.
     """
 
     def __init__(self, spark_type: Any) -> None:
+        if isinstance(spark_type, (type, np.dtype)):
+            spark_type = spark_type_of_numpy(spark_type) or spark_type
         if isinstance(spark_type, (str, type)):
             raise ArgumentTypeError(
                 f"a ScalarCodec takes a Spark type, such as LongType(), found {spark_type!r}"

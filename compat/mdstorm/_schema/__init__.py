@@ -17,6 +17,7 @@ from mdstorm._schema.spark_types import (
     numpy_to_spark_mapping,
     spark_type,
     spark_type_json,
+    spark_type_of_numpy,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "numpy_type_of",
     "spark_type",
     "spark_type_json",
+    "spark_type_of_numpy",
 ]

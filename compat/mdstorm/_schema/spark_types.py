@@ -120,10 +120,16 @@ def spark_type(field: UnischemaField) -> Any:
             "know how to guess a Spark type for it; give it NdarrayCodec() or a custom codec"
         )
     dtype = field.numpy_dtype
-    name = _SPARK_TYPES.get(dtype.type if isinstance(dtype, np.dtype) else dtype)
-    if name is None:
+    named = spark_type_of_numpy(dtype)
+    if named is None:
         raise InvalidArgumentError(
             f"Was not able to map type {dtype} to a spark type. Give field {field.name!r} a "
             "ScalarCodec with the Spark type to store it as"
         )
-    return NamedSparkType(name).load()
+    return named.load()
+
+
+def spark_type_of_numpy(dtype: Any) -> NamedSparkType | None:
+    """Return the Spark type for a NumPy type or dtype of scalars; None if there is none."""
+    name = _SPARK_TYPES.get(dtype.type if isinstance(dtype, np.dtype) else dtype)
+    return None if name is None else NamedSparkType(name)

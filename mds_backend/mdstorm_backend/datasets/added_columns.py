@@ -197,7 +197,9 @@ class AddedColumns(DatasetView):
             block = Block([1], batch=added, numbered=[number])
             self.file_reader.complete(block)
             added = block.batch
-        sample |= {name: column_to_numpy(values, None)[0] for name, values in added.items()}
+        found = {name: column_to_numpy(values, None)[0] for name, values in added.items()}
+        # A row number is an int, as in a column of MosaicML's ints.
+        sample |= {n: int(v) if isinstance(v, np.integer) else v for n, v in found.items()}
         return {name: sample[name] for name in names}
 
     def numbers(self, where: Any) -> npt.NDArray[np.int64]:

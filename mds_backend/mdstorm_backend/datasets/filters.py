@@ -271,10 +271,14 @@ class Expression:
         The expression.
     fields : frozenset of str
         The columns that it uses.
+    unit : str or None
+        The unit in which it compares times; None for that of the columns. Files may store another
+        one, and pyarrow compares times of different zones only if their units are equal.
     """
 
     expression: Any
     fields: frozenset[str]
+    unit: str | None = None
 
     @classmethod
     def of(cls, name: str, expression: Any, schema: Schema, url: str) -> Expression:
@@ -285,9 +289,12 @@ class Expression:
         InvalidArgumentError
             If it cannot be evaluated over the columns.
         """
+        empty = schema.arrow_schema.empty_table()
+        units = [unit for unit in (None, *_UNITS) if _can_filter(empty, expression, unit)]
         try:
-            _ = schema.arrow_schema.empty_table().filter(expression)
-        except (pa.ArrowException, TypeError, ValueError, KeyError, OverflowError) as error:
+            if not units:
+                _ = empty.filter(expression)
+        except _UNFIT as error:
             shown, reason = (" ".join(str(one).split()) for one in (expression, error))
             unknown = _UNKNOWN_FIELD.match(reason)
             remedy = f". Use values of the types of its columns {list(schema.names)}"
@@ -299,7 +306,7 @@ class Expression:
         # A name may also occur as a value; reading its column does no harm.
         words = r"(?<!\w){}(?!\w)"
         names = [n for n in schema.names if re.search(words.format(re.escape(n)), str(expression))]
-        return cls(expression, frozenset(names or schema.names))
+        return cls(expression, frozenset(names or schema.names), units[0])
 
     @property
     def identity(self) -> bytes:
@@ -312,7 +319,8 @@ class Expression:
     def mask(self, batch: pa.RecordBatch, _schema: Schema) -> Mask:
         """Return a mask of the matching rows in a batch."""
         rows = pa.array(np.arange(len(batch)))
-        matching = pa.Table.from_batches([batch]).append_column(_ROW, rows).filter(self.expression)
+        table = _with_times(pa.Table.from_batches([batch]), self.unit).append_column(_ROW, rows)
+        matching = table.filter(self.expression)
         found = np.zeros(len(batch), np.bool_)
         found[matching[_ROW].to_numpy()] = True
         return found
@@ -320,6 +328,30 @@ class Expression:
 
 #: Name of the column that numbers the rows.
 _ROW = "mdstorm: row"
+#: Units of times other than that of the columns, and pyarrow's errors for values that do not fit.
+_UNITS = ("ns", "ms", "s")
+_UNFIT = (pa.ArrowException, TypeError, ValueError, KeyError, OverflowError)
+
+
+def _can_filter(table: pa.Table, expression: Any, unit: str | None) -> bool:
+    try:
+        _ = _with_times(table, unit).filter(expression)
+    except _UNFIT:
+        return False
+    return True
+
+
+def _with_times(table: pa.Table, unit: str | None) -> pa.Table:
+    """Return a table with its times in a unit; None leaves them unchanged."""
+    if unit is None:
+        return table
+    fields = (
+        field.with_type(pa.timestamp(unit, field.type.tz))
+        if pa.types.is_timestamp(field.type)
+        else field
+        for field in table.schema
+    )
+    return table.cast(pa.schema(list(fields)))
 
 
 def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:
@@ -328,7 +360,8 @@ def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:
     if pa.types.is_uint64(values.type) and is_integer(value):
         # Arrow would convert both to int64, and refuse values that do not fit.
         values, value = values.cast(pa.decimal128(20)), Decimal(int(value))
-    return getattr(pc, _COMPARISONS[operator])(values, pa.scalar(value))
+    scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
+    return getattr(pc, _COMPARISONS[operator])(values, scalar)
 
 
 def _is_in(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
@@ -428,7 +461,14 @@ def _term(name: str, item: Any, schema: Schema, url: str) -> Term:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a Python object, with times in UTC."""
+    """Return a value as a Python object, with times in UTC; nanoseconds stay Arrow's scalars."""
+    if isinstance(value, pa.TimestampScalar) and value.is_valid:
+        value = value.cast(pa.timestamp(value.type.unit))
+        if value.type.unit == "ns" and value.value % 1000:
+            return value
+        value = value.cast(pa.timestamp("us"))
+    if isinstance(value, pa.Scalar):
+        return value.as_py()
     if isinstance(value, np.generic):
         is_precise = isinstance(value, np.datetime64) and np.datetime_data(value)[0] == "ns"
         value = (value.astype("datetime64[us]") if is_precise else value).item()

@@ -22,7 +22,17 @@ def check_rows(name: str, rows: Any) -> Any:
     """
     if rows is None or isinstance(rows, (slice, range)):
         return rows
+    if isinstance(rows, np.ma.MaskedArray):
+        raise ArgumentTypeError(
+            f"{name} is a masked array of NumPy, whose masked values are neither chosen nor left "
+            f"out: pass np.ma.filled({name}, False) for booleans, or {name}.compressed()"
+        )
     array = np.asarray(rows)
+    is_list = array.dtype.kind in "iu" and isinstance(rows, (list, tuple))
+    if is_list and not {bool, np.bool_}.isdisjoint(map(type, rows)):
+        raise ArgumentTypeError(
+            f"{name} has booleans among integers: pass numbers of rows, or one boolean for each row"
+        )
     if array.ndim != 1 or (array.dtype.kind not in "iub" and array.size):
         raise ArgumentTypeError(
             f"{name} must be numbers of rows, a slice or a boolean array with one value for each "
@@ -53,7 +63,7 @@ def numbers_of_rows(dataset: SampleSource, rows: Any) -> Numbers:
             "consists of booleans, pass rows=np.asarray(rows, bool)"
         )
     found: Numbers = range(count)[rows] if isinstance(rows, slice) else rows
-    if isinstance(found, np.ndarray):
+    if isinstance(found, np.ndarray) and found.dtype.kind != "u":
         found = as_range(found.astype(np.int64))
     if not len(found):
         raise InvalidArgumentError(
@@ -65,7 +75,7 @@ def numbers_of_rows(dataset: SampleSource, rows: Any) -> Numbers:
             f"rows has row {wrong[0]}, but the {count} rows of {url} are numbered from 0 to "
             f"{count - 1}: leave it out"
         )
-    return found
+    return as_range(found.astype(np.int64)) if isinstance(found, np.ndarray) else found
 
 
 def as_range(numbers: npt.NDArray[np.int64]) -> Numbers:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from mdstorm_backend.format import Column, Values, as_arrow
 from mdstorm_backend.format.values.arrow_types import simple_name
@@ -178,8 +179,8 @@ def head(
     Returns
     -------
     dict of str to list
-        The values of each column: Python objects, None for null. Images and pickles are their
-        stored bytes: nothing is unpickled.
+        The values of each column: Python objects, None for null. Dates and times that Python cannot
+        hold are text. Images and pickles are their stored bytes: nothing is unpickled.
 
     Raises
     ------
@@ -210,4 +211,23 @@ def head(
 def _as_objects(values: Values) -> list[Any]:
     if isinstance(values, np.ndarray) and (values.ndim > 1 or values.dtype == object):
         return list(values)
-    return list(as_arrow(values).to_pylist())
+    array = as_arrow(values)
+    try:
+        return list(array.to_pylist())
+    except (OverflowError, ValueError):
+        return [_as_object(value) for value in array]
+
+
+def _as_object(value: pa.Scalar) -> Any:
+    """Return a value as a Python object, and dates and times that Python cannot hold as text."""
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        raise
+    except (OverflowError, ValueError):
+        if isinstance(value, pa.StructScalar):
+            return {name: _as_object(item) for name, item in value.items()}
+        if pa.types.is_nested(value.type):
+            return [_as_object(item) for item in value]
+        unit: Any = "D" if pa.types.is_date32(value.type) else value.type.unit
+        return str(np.datetime64(value.value, unit))

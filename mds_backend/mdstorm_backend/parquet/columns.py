@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.errors import (
     CorruptDatasetError,
+    EncodingError,
+    InvalidArgumentError,
     MDStormError,
     UnsupportedTableError,
     UnsupportedTypeError,
@@ -278,10 +280,26 @@ def partition_texts(name: str) -> dict[str, str | None]:
     """Return the partition values in a path's directory names, as strings by column.
 
     None means null.
+
+    Raises
+    ------
+    EncodingError
+        If a percent-encoded name or value is not UTF-8.
     """
     directories = name.split("/")[:-1]
     pairs = (directory.partition("=") for directory in directories if "=" in directory)
-    return {unquote(column): None if text == _NULL else unquote(text) for column, _, text in pairs}
+    try:
+        return {
+            unquote(column, errors="strict"): None
+            if text == _NULL
+            else unquote(text, errors="strict")
+            for column, _, text in pairs
+        }
+    except UnicodeDecodeError as error:
+        raise EncodingError(
+            f"the directory names of {name} hold a percent-encoded partition value that is not "
+            f"UTF-8 ({error}). Rename the directory, as Spark would write it"
+        ) from error
 
 
 _FIELD_ID = b"PARQUET:field_id"
@@ -380,9 +398,10 @@ class StoredColumns:
         Raises
         ------
         UnsupportedTableError
-            If a column's values cannot be converted to its type.
+            If a column's values cannot be converted to its type, or a table's log records another
+            number of rows.
         CorruptDatasetError
-            If the number of rows differs from the recorded one.
+            If the number of rows differs from the one in the footer.
         """
         url = groups[0].file_url
         names = self.names_in(file.schema_arrow, columns, url)
@@ -407,6 +426,13 @@ class StoredColumns:
             }
             yield rows, {name: self._typed(name, live.get(name), rows, url) for name in columns}
         if start != len(alive):
+            if self.fields and start >= file.metadata.num_rows:
+                raise UnsupportedTableError(
+                    f"{url} holds {file.metadata.num_rows} rows, but the table's log or manifest "
+                    f"says {len(alive)}: the log is wrong, or the file was replaced. Open another "
+                    "version, or write the table's files again with Spark",
+                    url=url,
+                )
             raise CorruptDatasetError.of_file(
                 url, f"holds {start} rows, but {len(alive)} are recorded"
             )
@@ -430,6 +456,10 @@ def read_errors(url: str, columns: Sequence[str]) -> Iterator[None]:
     ------
     UnsupportedTableError
         If pyarrow has no support for the values, or no key for encrypted columns.
+    EncodingError
+        If a dictionary holds text that is not UTF-8.
+    InvalidArgumentError
+        If one value has more than 2 GiB.
     CorruptDatasetError
         If they cannot be read for any other reason.
     """
@@ -449,6 +479,16 @@ def read_errors(url: str, columns: Sequence[str]) -> Iterator[None]:
                 f"{url} has encrypted columns, so pyarrow {pa.__version__} needs a key to read "
                 f"{[*columns]}, and {READ_WITH_KEYS}, or read other columns",
                 url=url,
+            ) from error
+        if "UTF8" in str(error):  # in the dictionary of a column
+            raise EncodingError(
+                f"{url} holds text that is not UTF-8 in one of {[*columns]} ({error}). Store the "
+                "column as binary, or leave it out"
+            ) from error
+        if "array too large" in str(error):
+            raise InvalidArgumentError(
+                f"{url} holds a text of more than 2 GiB in one of {[*columns]} ({error}). Split "
+                "the text, store it as a file, or leave the column out"
             ) from error
         raise CorruptDatasetError.of_file(
             url, f"holds a row group that cannot be read ({error})"

@@ -431,13 +431,7 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
         If the file's name shows that it has another format.
     """
     try:
-        metadata = pq.read_metadata(pa.BufferReader(content))
-        if "list_view" not in str(metadata.schema.to_arrow_schema().types):
-            return metadata
-        # pyarrow casts list views to invalid lists. Without the Arrow schema, it reads lists.
-        end = int.from_bytes(content[-8:-4].to_pybytes(), "little") + 8
-        footer = content[-end:].to_pybytes().replace(_ARROW_SCHEMA, _ARROW_SCHEMA.lower())
-        return pq.read_metadata(pa.BufferReader(footer))
+        return _metadata_of(content)
     # UnicodeDecodeError is raised for an invalid name.
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if content[-4:].to_pybytes() == _ENCRYPTED:
@@ -468,6 +462,24 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
             "to begin with '_' or '.'",
             url=url,
         ) from error
+
+
+def _metadata_of(content: pa.Buffer) -> pq.FileMetaData:
+    """Return a footer, without the Arrow schema in it if pyarrow cannot use that.
+
+    pyarrow casts list views to invalid lists, and refuses UUIDs in columns of binary values, as
+    delta-rs stores them.
+    """
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(content))
+        if "list_view" not in str(metadata.schema.to_arrow_schema().types):
+            return metadata
+    except pa.ArrowInvalid as error:
+        if "Invalid storage type" not in str(error):
+            raise
+    end = int.from_bytes(content[-8:-4].to_pybytes(), "little") + 8
+    footer = content[-end:].to_pybytes().replace(_ARROW_SCHEMA, _ARROW_SCHEMA.lower())
+    return pq.read_metadata(pa.BufferReader(footer))
 
 
 def missing_file(url: str, version: int) -> DatasetNotFoundError:

@@ -394,13 +394,14 @@ def _located(
 def _is_described(file: snapshot.LiveFile, table: snapshot.TableSnapshot) -> bool:
     """Whether a table's file can be one shard whose footer need not be read to open the table.
 
-    The file must be small enough, and the log must record its rows. Since the log does not record
+    The file must be small enough, and the log must record its rows. Some writers record 0 for files
+    with rows, which the footer decides. Since the log does not record
     array lengths, which determine whether TensorFlow gets dense or ragged tensors, files of tables
     with arrays must be read.
     """
     return (
         file.num_rows is not None
-        and file.num_rows >= 0
+        and file.num_rows > 0
         and file.size <= _MOST_BYTES_OF_A_SHARD
         and not any(pa.types.is_list(field.type) for field in table.fields)
     )

@@ -237,6 +237,8 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
     try:
         found = plain_values(values)
     except pa.ArrowInvalid:
+        if not _holds_times(values.type):
+            raise
         options = pc.CastOptions(plain_type(values.type), allow_time_truncate=True)
         failure = first_failure(values, lambda v: v.cast(options=options), (pa.ArrowInvalid,))
         if failure is not None:
@@ -254,6 +256,13 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
             "digits"
         )
     return found if found.type == column.arrow_type else cast(found, column.arrow_type)
+
+
+def _holds_times(type_: pa.DataType) -> bool:
+    """Whether values are timestamps or durations, or have such parts."""
+    if pa.types.is_timestamp(type_) or pa.types.is_duration(type_):
+        return True
+    return any(_holds_times(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def _to_output(column: Column, values: pa.Array, exact_nulls: bool) -> Values:

@@ -104,6 +104,8 @@ def materialize(
         If the directory cannot be written, already holds a dataset, or is in use by another writer.
     MissingDependencyError
         If Python on the Spark workers does not have mdstorm, or a library that it needs.
+    EncodingError, MissingFileError, …
+        If a task raises an error of mdstorm, whose cause is then Spark's error.
 
     Examples
     --------
@@ -183,10 +185,9 @@ _NO_LIBRARY = re.compile(
     r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
 )
-#: The text before the message of a task's WriteError in a traceback, and the maximum length of the
-#: quoted message.
-_WRITE_ERROR = f"{errors.WriteError.__module__}.{errors.WriteError.__name__}: "
-_LONGEST_WRITE_ERROR = 2000
+#: An error of mdstorm in a task's traceback, and the maximum length of the quoted message.
+_OWN_ERROR = re.compile(r"(?P<module>mdstorm[\w.]*)\.(?P<name>\w+): (?P<text>.*)", re.DOTALL)
+_LONGEST_MESSAGE = 2000
 
 
 def collect_reports(mapped: DataFrame) -> list[str]:
@@ -196,8 +197,8 @@ def collect_reports(mapped: DataFrame) -> list[str]:
     ------
     MissingDependencyError
         If mdstorm, or a library that Spark or mdstorm needs, is missing on the workers.
-    WriteError
-        If a task could not write a file, as on a full disk. Every other error is Spark's own.
+    MDStormError
+        If a task raised it, with Spark's error as its cause. Every other error is Spark's own.
     KeyboardInterrupt
         If the user interrupts the job, even if Spark's clean-up then fails with another error,
         since its connection was in use.
@@ -209,11 +210,19 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         message = _missing_library(error, mapped.sparkSession)
         if message:
             raise errors.MissingDependencyError(message) from error
-        reason = sessions.short_reason(error, longest=_LONGEST_WRITE_ERROR)
-        _, is_ours, text = reason.partition(_WRITE_ERROR)
-        if is_ours:
-            raise errors.WriteError(text) from None  # Spark repeats the text after two tracebacks
-        raise
+        own = _own_error(sessions.short_reason(error, longest=_LONGEST_MESSAGE))
+        if own is None:
+            raise
+        raise own from error
+
+
+def _own_error(reason: str) -> errors.MDStormError | None:
+    """Return the error of mdstorm that a task raised, from its line in the traceback."""
+    found = _OWN_ERROR.match(reason)
+    kind = found and getattr(sys.modules.get(found["module"]), found["name"], None)
+    if found is None or not (isinstance(kind, type) and issubclass(kind, errors.MDStormError)):
+        return None
+    return kind(found["text"])
 
 
 def _check_interrupted(error: BaseException | None) -> None:

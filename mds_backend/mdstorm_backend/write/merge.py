@@ -251,7 +251,7 @@ def _merged_columns(parts: Sequence[tuple[Part, bool]], url: str) -> list[Column
     ]
     if not schemas:
         return []
-    first, *others = [tuple(map(stored_schema.without_form, schema)) for schema in schemas]
+    first, *others = [tuple(map(_type_of, schema)) for schema in schemas]
     is_same = len(schemas) == len(parts) and all(other == first for other in others)
     if not is_same or not all(whole for _, whole in parts):
         warn_user(
@@ -262,4 +262,10 @@ def _merged_columns(parts: Sequence[tuple[Part, bool]], url: str) -> list[Column
         )
         return []
     full = [s for s, (part, _) in zip(schemas, parts, strict=True) if part.index.shards]
-    return [stored_schema.joined_form([s[c.name] for s in full] or [c]) for c in schemas[0]]
+    columns = (stored_schema.joined_form([s[c.name] for s in full] or [c]) for c in schemas[0])
+    return [replace(c, nullable=any(s[c.name].nullable for s in schemas)) for c in columns]
+
+
+def _type_of(column: Column) -> Column:
+    """Return a column without what may differ between parts, such as whether it may have nulls."""
+    return replace(stored_schema.without_form(column), nullable=True)

@@ -69,7 +69,9 @@ def check_python_objects(name: str, values: Values, first: int = 0, of: str = ""
     found = first_failure(as_arrow(values), convert, _ERRORS)
     if found is not None:
         row, error = found
-        raise _error(name, error, first + row, of or f"the {len(values)} rows read") from error
+        is_decimal = "decimal" in str(error).lower()
+        of = of or f"the {len(values)} rows read"
+        raise _error(name, error, first + row, of, is_decimal=is_decimal) from error
 
 
 def first_failure(
@@ -168,7 +170,9 @@ def beyond_nanoseconds(times: npt.NDArray[Any]) -> np.datetime64 | None:
     return None
 
 
-def _error(name: str, error: Exception, row: int, of: str) -> EncodingError:
+def _error(
+    name: str, error: Exception, row: int, of: str, *, is_decimal: bool = False
+) -> EncodingError:
     where = f"column {name!r}" if name else "a column"
     if isinstance(error, OverflowError):
         return EncodingRangeError(
@@ -177,8 +181,9 @@ def _error(name: str, error: Exception, row: int, of: str) -> EncodingError:
             "column out",
             column=name,
         )
+    fix = "store the values with more digits" if is_decimal else "store the text as binary"
     return EncodingError(
-        f"{where} holds an invalid value in row {row} of {of} ({error}). Correct the row, store "
-        "text that is not UTF-8 as binary, or leave the column out",
+        f"{where} holds an invalid value in row {row} of {of} ({error}). Correct the row, {fix}, "
+        "or leave the column out",
         column=name,
     )

@@ -17,8 +17,13 @@ from mdstorm.codecs import (
     NdarrayCodec,
     ScalarCodec,
 )
-from mdstorm.errors import EncodingError, EncodingTypeError, InvalidArgumentError
-from mdstorm.unischema import UnischemaField
+from mdstorm.errors import (
+    ArgumentTypeError,
+    EncodingError,
+    EncodingTypeError,
+    InvalidArgumentError,
+)
+from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 
 types = pytest.importorskip("pyspark.sql.types")
 
@@ -47,6 +52,19 @@ def test_scalars_are_encoded_as_spark_values(spark_type: Any, value: Any, encode
     assert found == encoded
     assert type(found) is type(encoded)
     assert codec.spark_dtype() is spark_type
+
+
+@pytest.mark.parametrize(
+    ("dtype", "spark_type"),
+    [(np.float32, types.FloatType()), (np.dtype(np.int64), types.LongType())],
+)
+def test_numpy_type_of_a_scalar_stands_for_its_spark_type(dtype: Any, spark_type: Any) -> None:
+    codec = ScalarCodec(dtype)
+    schema = Unischema("schema", [UnischemaField("f", dtype, (), codec, False)])
+    assert codec.spark_dtype() == spark_type == schema.as_spark_schema()["f"].dataType
+    assert dict_to_spark_row(schema, {"f": np.float32(3)})["f"] == 3
+    with pytest.raises(ArgumentTypeError, match="takes a Spark type"):
+        ScalarCodec(np.complex64)
 
 
 @pytest.mark.parametrize(

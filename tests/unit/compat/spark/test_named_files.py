@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import runs_python_on_executors
 from tests.unit.compat.spark.converters import directories
 
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, MissingFileError
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import open_dataset
 
@@ -56,11 +56,27 @@ def test_task_refuses_a_file_outside_of_the_allowed_directories(
     (images / "3.jpg").unlink()
     (images / "3.jpg").symlink_to("/etc/passwd")
     with pytest.raises(
-        Exception, match=r"'image' of sample .* named by column 'path'.*/etc/passwd"
+        InvalidArgumentError, match=r"'image' of sample .* named by column 'path'.*/etc/passwd"
     ):
         make_spark_converter(
             frame(spark, images), files={"image": "path"}, files_below=[str(images)]
         )
+    assert directories(cache_dir) == 0
+
+
+@pytest.mark.parametrize("staging", [pytest.param(False, marks=runs_python_on_executors), True])
+def test_missing_file_raises_its_error_with_the_cause(
+    spark: Any, cache_dir: Path, images: Path, staging: bool
+) -> None:
+    (images / "3.jpg").unlink()
+    with pytest.raises(MissingFileError, match=r"'image' of sample .*/3\.jpg does not") as caught:
+        make_spark_converter(
+            frame(spark, images),
+            files={"image": "path"},
+            files_below=[str(images)],
+            staging=staging,
+        )
+    assert caught.value.__cause__ is not None
     assert directories(cache_dir) == 0
 
 

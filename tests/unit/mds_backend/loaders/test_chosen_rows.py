@@ -214,6 +214,7 @@ def test_damaged_rows_are_left_out_of_their_batches(tmp_path: Path) -> None:
             for make in (list, tuple, np.uint8, torch.tensor, pd.Series)
         ),
         ([1] * ROWS, "a mask"),
+        (np.array([(1 << 64) - 1], np.uint64), f"row {(1 << 64) - 1}, but"),
     ],
 )
 def test_wrong_rows_raise_an_error_before_any_batch(url: str, wrong: Any, message: str) -> None:
@@ -228,6 +229,20 @@ def test_numbers_0_and_1_are_rows_where_they_cannot_be_a_mask(url: str, tmp_path
     assert rows(loader(url, [0, 1] * ROWS)) == [0, 1] * ROWS
     assert rows(loader(url, [0, 1, 0, 1])) == [0, 1, 0, 1]
     assert rows(loader(write_numbers(tmp_path, 2).url, [1, 0])) == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ([True, 2], "booleans among integers"),
+        (np.ma.masked_greater(np.ones(ROWS, bool), 0), "masked array"),
+        (np.ma.array([1, 2], mask=[False, True]), "masked array"),
+    ],
+    ids=str,
+)
+def test_rows_with_two_meanings_raise_an_error(url: str, wrong: Any, message: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=message):
+        StreamingDataset(local=url, batch_size=2, rows=wrong)
 
 
 @pytest.mark.parametrize("wrong", ["5", 5, [1.5], [[1, 2]], {"a": 1}])

@@ -1,12 +1,13 @@
 """``row_numbers=`` of a `StreamingDataset`: numbers over all streams, in samples and batches."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.kit.small_datasets import write_dataset
 
-from mdstorm_backend import ExactOrder, Stream, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, MDSWriter, Stream, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError
 
 ROWS = 90
@@ -52,6 +53,14 @@ def test_numbers_count_the_rows_of_all_streams(
     assert sorted(trace.find(np.unique(rows))["row"].to_pylist()) == sorted(rows)
     assert all(sample["row"] == sample["number"] for sample in dataset)
     assert dataset[2]["row"] == dataset[2]["number"]
+
+
+def test_numbers_and_ints_of_a_sample_are_of_one_type(tmp_path: Path) -> None:
+    with MDSWriter(out=str(tmp_path), columns={"number": "int"}) as writer:
+        writer.write({"number": 0})
+    dataset = StreamingDataset(local=str(tmp_path), batch_size=1, row_numbers="row")
+    for sample in (dataset[0], next(iter(dataset))):
+        assert {type(value) for value in sample.values()} == {int}
 
 
 def test_name_of_a_column_raises_error(locals_: list[str]) -> None:

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from tests.kit.small_datasets import array_of, write_dataset, write_numbers
 
+from mdstorm import make_batch_reader
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.cache import clear_cached, list_cached
 from mdstorm_backend.cache.directory import FileIdentity, Record
@@ -49,6 +51,29 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory where results are kept."""
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_are_compared_with_scalars_of_their_own_type(
+    tmp_path: Path, unit: str, zone: str
+) -> None:
+    days = [datetime.datetime(2024, 1, day, tzinfo=datetime.timezone.utc) for day in range(1, 9)]
+    times = pa.array(days, pa.timestamp(unit, zone))
+    (tmp_path / "data").mkdir()
+    pq.write_table(pa.table({"number": range(8), "t": times}), tmp_path / "data/a.parquet")
+    stored = pq.read_table(tmp_path / "data/a.parquet")["t"]
+    for third in (times[2], stored[2]):
+        wheres: list[tuple[Any, list[int]]] = [
+            (pc.field("t") > third, [3, 4, 5, 6, 7]),
+            ([("t", "<=", third)], [0, 1, 2]),
+            ([("t", "=", third)], [2]),
+            ([("t", "in", [third, stored[4]])], [2, 4]),
+            ([("t", "not in", [third])], [0, 1, 3, 4, 5, 6, 7]),
+        ]
+        for where, expected in wheres:
+            with make_batch_reader(f"file://{tmp_path}/data", where=where, num_epochs=1) as reader:
+                assert sorted(n for b in reader for n in b.number.tolist()) == expected
 
 
 @pytest.fixture(scope="module")

@@ -593,12 +593,29 @@ def test_small_files_become_shards_without_reading_their_footers(table: Path) ->
     assert open_(table, keep_row_groups=True).shard_sizes == (2, 2, 2)
 
 
-def test_log_with_wrong_row_counts_raises_error(table: Path) -> None:
+@pytest.mark.parametrize("recorded", [1, 3])
+def test_log_with_wrong_row_counts_raises_error_that_blames_the_log(
+    table: Path, recorded: int
+) -> None:
     wrong = add(table, "a.parquet", numbers(1, 2))
-    wrong["add"]["stats"] = json.dumps({"numRecords": 3})
+    wrong["add"]["stats"] = json.dumps({"numRecords": recorded})
     commit(table, OLD_PROTOCOL, metadata([N]), wrong)
-    with pytest.raises(CorruptDatasetError, match="holds 2 rows, but 3 are recorded"):
+    message = f"holds 2 rows, but the table's log or manifest says {recorded}: the log is wrong"
+    with pytest.raises(UnsupportedTableError, match=message):
         values(open_(table))
+
+
+def test_log_that_records_no_rows_for_a_file_with_rows_does_not_hide_them(table: Path) -> None:
+    wrong = add(table, "a.parquet", numbers(1, 2))
+    wrong["add"]["stats"] = json.dumps({"numRecords": 0})
+    commit(table, OLD_PROTOCOL, metadata([N]), wrong)
+    assert values(open_(table)) == [(1,), (2,)]
+
+
+def test_uuids_that_deltalake_wrote_are_bytes(table: Path) -> None:
+    stored = [bytes(range(16)), bytes(16)]
+    write_deltalake(str(table), pa.table({"u": pa.array(stored, pa.uuid()), "n": [1, 2]}))
+    assert values(open_(table), "u", "n") == [(stored[0], 1), (stored[1], 2)]
 
 
 def test_opening_a_table_in_a_forked_child_raises_error_with_the_fix(

@@ -13,7 +13,7 @@ from tests.kit.parquet_files import open_parquet
 from mdstorm import make_batch_reader
 from mdstorm_backend import MDSWriter
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.errors import EncodingError, EncodingRangeError
+from mdstorm_backend.errors import CorruptDatasetError, EncodingError, EncodingRangeError
 from mdstorm_backend.loaders.torch.torch_tensors import to_torch
 from mdstorm_backend.maintenance import head
 from mdstorm_backend.parquet import ParquetDataset
@@ -110,14 +110,32 @@ def test_damage_is_skipped_but_invalid_values_raise_error(tmp_path: Path) -> Non
         list(make_batch_reader(f"file://{tmp_path}", on_corrupt="skip"))
 
 
-@pytest.mark.parametrize("kind", ["date", "time"])
-def test_head_and_samples_of_mds_name_the_row_of_a_date_that_python_lacks(
-    kind: str, tmp_path: Path
+def test_dictionary_with_text_that_is_not_utf8_is_not_called_damage(tmp_path: Path) -> None:
+    values = pa.DictionaryArray.from_arrays(pa.array([0, 2]), TEXTS)
+    pq.write_table(pa.table({"v": values}), tmp_path / "a.parquet")
+    with pytest.raises(EncodingError, match=r"not UTF-8 in one of \['v'\]") as found:
+        list(make_batch_reader(f"file://{tmp_path}", on_corrupt="skip"))
+    assert not isinstance(found.value, CorruptDatasetError)
+
+
+@pytest.mark.parametrize(("kind", "fix"), [("decimal", "more digits"), ("text", "as binary")])
+def test_error_for_an_invalid_value_has_the_fix_for_its_type(
+    kind: str, fix: str, tmp_path: Path
+) -> None:
+    dataset = dataset_of(tmp_path / "a.parquet", VALUES[kind][0])
+    with pytest.raises(EncodingError) as found:
+        dataset.to_pandas()
+    assert [fix in str(found.value), "binary" in str(found.value)] == [True, kind == "text"]
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("date", "0000-12-30"), ("time", "38504-0")])
+def test_head_shows_a_date_that_python_lacks_and_samples_of_mds_name_its_row(
+    kind: str, shown: str, tmp_path: Path
 ) -> None:
     dataset = dataset_of(tmp_path / "a.parquet", VALUES[kind][0])
     made = convert_parquet(dataset, str(tmp_path / "mds"), cut_at="row_groups", progress=False)
-    with pytest.raises(EncodingRangeError, match=r"column 'v' .* in row 2 of"):
-        head(str(tmp_path / "mds"), 4)
+    values = head(str(tmp_path / "mds"), 4)["v"]
+    assert (values[0].year, values[1], values[2][:7]) == (1970, None, shown[:7])
     # With nulls in their column, dates and times are Python objects.
     with pytest.raises(EncodingRangeError, match=r"column 'v' .* in row 2 of .*\.mds"):
         made[2]

@@ -4,6 +4,7 @@ While a row group is open, each requested column is decoded once.
 """
 
 import gc
+import mmap
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetChangedError,
     DatasetNotFoundError,
+    EncodingError,
     InvalidArgumentError,
     UnsupportedTableError,
 )
@@ -35,6 +37,7 @@ from mdstorm_backend.parquet import (
     parquet_dataset,
     value_bounds,
 )
+from mdstorm_backend.parquet.columns import StoredColumns
 
 
 def write(path: Path, numbers: Any, **options: Any) -> str:
@@ -120,6 +123,25 @@ def test_partitions_become_columns_before_the_file_columns(
     assert sorted(found.to_pylist(), key=str) == sorted(values * 2, key=str)
     assert dataset.schema["k"].null_count == 2 * values.count(None)
     assert dataset[0]["k"] == dataset.row_groups[0].partition["k"]
+
+
+def test_partition_that_is_not_utf8_raises_error(tmp_path: Path) -> None:
+    write(tmp_path / "k=%E4" / "a.parquet", [1])
+    with pytest.raises(EncodingError, match=r"k=%E4/a\.parquet .*not UTF-8.*Rename the directory"):
+        open_parquet(str(tmp_path))
+
+
+def test_text_of_more_than_two_gib_raises_error_with_the_fix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = (1 << 31) + 10
+    offsets = pa.py_buffer(np.array([0, size], np.int64))
+    memory = pa.py_buffer(mmap.mmap(-1, size))  # which is not in use until it is read
+    huge = pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, memory])
+    pq.write_table(pa.table({"t": pa.array(["a"], pa.large_string())}), tmp_path / "a.parquet")
+    monkeypatch.setattr(StoredColumns, "live_rows", lambda *_, **__: [(1, {"t": huge})])
+    with pytest.raises(InvalidArgumentError, match=r"text of more than 2 GiB in one of \['t'\]"):
+        open_parquet(str(tmp_path)).to_table()
 
 
 def test_file_outside_the_partitions_raises_error(tmp_path: Path) -> None:

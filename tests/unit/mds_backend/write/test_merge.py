@@ -141,6 +141,20 @@ def test_merging_parts_with_unknown_null_counts_warns_and_records_no_types(tmp_p
     assert "mdstorm" not in json.loads((tmp_path / "index.json").read_text())
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_merged_column_is_nullable_if_that_of_any_part_is(tmp_path: Path, first: bool) -> None:
+    for name, nullable in {"a": first, "b": not first}.items():
+        field = pa.field("day", pa.date32(), nullable=nullable)
+        days = [None if nullable else date(2024, 1, 1)]
+        with MDSWriter(out=str(tmp_path / name)) as writer:
+            writer.write_batch(pa.table([days], pa.schema([field])))
+    merge_index(str(tmp_path))
+    dataset = open_dataset(str(tmp_path))
+    assert (dataset.schema["day"].nullable, dataset.schema["day"].null_count) == (True, 1)
+    expected = [None, date(2024, 1, 1)]
+    assert dataset.to_table()["day"].to_pylist() == (expected if first else expected[::-1])
+
+
 @pytest.mark.parametrize("other", ["plain", "name"])
 def test_merging_datasets_with_different_types_warns_and_records_no_types(
     tmp_path: Path, other: str
