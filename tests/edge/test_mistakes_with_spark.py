@@ -45,7 +45,7 @@ MISTAKES: list[Row] = [
     (lambda s, u: convert(s.range(1), u, staging="yes"), TypeError, "staging must be True or Fals"),
     (lambda s, u: convert(s.range(1), u, version=3), ValueError, "spark.read.option('versionAsOf'"),
     (lambda s, u: convert(s.range(1).id, u), TypeError, "found pyspark.Column"),
-    (lambda s, u: convert([s.range(1)], u), TypeError, "with spark.createDataFrame(…)"),
+    (lambda s, u: convert([s.range(1)], u), ValueError, "pass a URL or a list of them"),
     (
         lambda s, u: convert(s.range(1).groupBy("id"), u),
         TypeError,

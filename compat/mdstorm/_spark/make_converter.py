@@ -305,12 +305,9 @@ def session_of(df: Any) -> SparkSession:
     if not hasattr(type(df), "sparkSession") or not hasattr(type(df), "mapInArrow"):
         module, name = type(df).__module__.partition(".")[0], type(df).__qualname__
         found = name if module in ("builtins", "__main__") else f"{module}.{name}"
-        remedy = "make a DataFrame with spark.createDataFrame(…)"
-        if isinstance(df, list) and all(isinstance(each, str) for each in df):
-            found, remedy = "a list of URLs", "pass the directory of the files"
         raise errors.NotADataFrameError(
             "make_spark_converter takes a Spark DataFrame, a path or URL of data, or the name of a "
-            f"table, found {found}: {remedy}"
+            f"table, found {found}: make a DataFrame with spark.createDataFrame(…)"
         )
     session = cast("SparkSession", df.sparkSession)
     if _is_stopped(session):
