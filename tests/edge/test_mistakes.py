@@ -4,6 +4,7 @@ import copy
 import datetime
 import shutil
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.predicates import in_lambda, in_pseudorandom_split
 from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 
 convert: Any = make_spark_converter
 by_hand: Any = SparkDatasetConverter
@@ -92,6 +93,16 @@ def files_of_parquet(parquet: str, **arguments: Any) -> Any:
     """Return a batch of two files."""
     files = SparkDatasetConverter(parquet, [f"{parquet}/0.parquet"] * 2, 16)
     return next(iter(files.make_torch_dataloader(**arguments)))
+
+
+def named(mds: str, path: str | None, content: bytes = b"", **arguments: Any) -> Any:
+    """Return a batch of the file that a row names; `content` is in the file ``there``."""
+    data = Path(mkdtemp(dir=Path(mds.removeprefix("file://")).parent))
+    with MDSWriter(out=str(data), columns={"path": "str"}) as writer:
+        writer.write_batch(pa.table({"path": pa.array([path], pa.string())}))
+    (data / "there").write_bytes(content)
+    dataset = StreamingDataset(local=str(data), batch_size=1, files={"f": "path"}, **arguments)
+    return next(iter(StreamingDataLoader(dataset, batch_size=1)))
 
 
 def of_times(parquet: str, unit: str, value: str) -> Any:
@@ -187,6 +198,30 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, where=[("x", "!=", [1])]), ValueError, "('x', 'not in', [1])"),
     (lambda p, m: files_of_parquet(p, rows=[99]), ValueError, "0.parquet (and 1 other) are numbe"),
     (lambda p, m: in_pseudorandom_split([0.5, 0.5], 2, "id"), ValueError, "2 for 2 fractions"),
+    # files
+    (lambda p, m: named(m, "1.png"), FileNotFoundError, "Relative paths begin in the dataset's d"),
+    (lambda p, m: named(m, "a%20b"), FileNotFoundError, "Only file: URLs are percent-decoded: de"),
+    (
+        lambda p, m: named(m, "https://x.org/1.png"),
+        ValueError,
+        "is not read. Download the files",
+    ),
+    (
+        lambda p, m: named(m, "there", b"x", decode="f"),
+        ValueError,
+        "Replace the file, or pass on",
+    ),
+    (lambda p, m: named(m, None, decode="f"), ValueError, "where=[('path', '!=', None)]"),
+    (
+        lambda p, m: named(m, "there", files_below=["/x/*.png"]),
+        ValueError,
+        "takes no wildcards",
+    ),
+    (
+        lambda p, m: convert(m, files={"f": "s"}),
+        ValueError,
+        "pass files to make_torch_dataload",
+    ),
     # creating the loader
     (lambda p, m: loader(m, batch_size=None), ValueError, "never ends with num_epochs=None"),
     (lambda p, m: loader(m, num_epochs=0), ValueError, "found num_epochs=0"),

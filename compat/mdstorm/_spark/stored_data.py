@@ -30,9 +30,12 @@ def converter_of_data(
     """
     for argument, value in of_copies.items():
         if value is not None:
+            fix = f"leave {argument} out"
+            if argument == "files":
+                fix = "pass files to make_torch_dataloader or make_tf_dataset"
             raise errors.InvalidArgumentError(
-                f"{argument}={value!r} applies to a copy, but {source!r} is read in place: leave "
-                f"{argument} out, or pass a DataFrame, such as spark.read.parquet(…)"
+                f"{argument}={value!r} applies to a copy, but {source!r} is read in place: {fix}, "
+                "or pass a DataFrame, such as spark.read.parquet(…)"
             )
     given = given_table(source, storage_options)
     as_of = as_of or AsOf(given.version)

@@ -150,7 +150,7 @@ class ImageDecoder:
             if column.name in self.names and column.null_count:
                 raise errors.NullValueError(
                     f"column {column.name!r} holds {counted(column.null_count, 'null')}, which "
-                    f"decode cannot turn into images: {_instead(column.name)}",
+                    f"decode cannot turn into images: {_instead(column)}",
                     columns={column.name: column.null_count},
                 )
 
@@ -262,8 +262,7 @@ class _EncodedImages:
                 "the image files in it, and not only their paths"
             )
         if file is None:
-            name = self._column.name
-            raise errors.NullValueError(f"{self._place(row)} is null: {_instead(name)}")
+            raise errors.NullValueError(f"{self._place(row)} is null: {_instead(self._column)}")
         try:
             kind = self._column.parsed_encoding.kind
             kind = kind if kind in _STORED else "bytes"
@@ -274,10 +273,15 @@ class _EncodedImages:
             raise
         except Exception as error:  # image libraries may raise any exception
             reason = str(error).partition(" <_io.BytesIO")[0]
+            fix = (
+                "Write the dataset again without it, or skip it with a predicate that tries to "
+                "open it"
+            )
+            if self._column.origin.path_column:
+                fix = "Replace the file, or pass on_corrupt='skip'"
             raise errors.CorruptDatasetError(
                 f"{self._place(row)} cannot be decoded as an image "
-                f"({type(error).__name__}: {reason}). Write the dataset again without it, or "
-                "skip it with a predicate that tries to open it",
+                f"({type(error).__name__}: {reason}). {fix}",
                 url=self._column.origin.url,
             ) from error
 
@@ -317,10 +321,12 @@ def described_row(name: str, row: int, rows: int, url: str, numbers: Sequence[in
     return f"column {name!r} of {where} {url}"
 
 
-def _instead(name: str) -> str:
+def _instead(column: Column) -> str:
     """Return the advice for error messages about missing images."""
+    name = column.name
+    path = column.origin.path_column or name
     return (
         f"pass the bytes of an image file in fill_nulls={{{name!r}: …}}, request black images and "
         f"a mask column with null_masks=[{name!r}], or leave out such rows with "
-        f"where=[({name!r}, '!=', None)]"
+        f"where=[({path!r}, '!=', None)]"
     )

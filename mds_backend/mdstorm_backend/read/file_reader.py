@@ -128,7 +128,8 @@ class FileReader:
                 try:
                     values.append(self.fill.get(name) if path is None else content_of(path))
                 except MDStormError as error:
-                    raise self._placed(error, block, name, row) from error
+                    # The error itself would repeat the message.
+                    raise self._placed(error, block, name, row) from error.__cause__
             if sum(len(value) for value in values if value is not None) > INT32_MAX:
                 raise too_large(f"column {name!r}")
             contents[name] = pa.array(values, pa.binary())
