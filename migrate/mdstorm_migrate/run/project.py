@@ -138,7 +138,7 @@ class Project:
                         files = under.get(directory, ())
                         if any(self.facts[one].needs for one in files if is_wanted(one)):
                             return directory, [*nearer, *files]
-                        nearer += files
+                        pass
         return None, []
 
     def _under(self, ends: set[Path]) -> dict[Path, list[Path]]:

@@ -71,13 +71,11 @@ def test_command_that_needs_petastorm_does_not_hide_code_beside_it(
     assert conditions(tmp_path, "misfit") == []
 
 
-def test_script_in_one_file_keeps_petastorm_in_installer_beside_it(tmp_path: Path) -> None:
-    files = {
-        "src/t.py": READS,
-        "infra/init.sh": "pip install petastorm\n",
-        "infra/job.json": '{"command": "petastorm-throughput.py u"}\n',
-    }
-    assert written(tmp_path, files)["infra/init.sh"] == "pip install mdstorm petastorm\n"
+@each("infra/init.sh", "infra/cluster/init.sh")
+def test_script_in_one_file_keeps_petastorm_in_installer_near_it(name: str, tmp_path: Path) -> None:
+    files = {"src/t.py": READS, "infra/job.json": f'{{"command": "{SCRIPT}"}}\n'}
+    after = written(tmp_path, {**files, name: "pip install petastorm\n"})
+    assert after[name] == "pip install mdstorm petastorm\n"
 
 
 @each(
