@@ -149,12 +149,9 @@ def log_state(
     logged = LoggedData.of(options.dataset, getattr(options.order, "streams", ()))
     if options.drops_rows:
         logged = replace(logged, reason="a transform, filter, predicate or cache may drop rows")
-    state = _State(
-        step or 0,
-        loader.state_dict(),
-        {key: getattr(options, key) for key in ("batch_size", "drop_last", "num_workers")},
-        logged,
-    )
+    batches = {key: getattr(options, key) for key in ("batch_size", "drop_last", "num_workers")}
+    batches["ranks_per_node"] = options.in_world().order.world.local_size
+    state = _State(step or 0, loader.state_dict(), batches, logged)
     files = _datasets.file_versions(options.dataset) if file_versions else {}
     with _explaining_stores():
         run = _Run.active()
@@ -208,8 +205,10 @@ def load_trace(
     InvalidArgumentError
         If the run has no state of this loader, or only reading shows which rows a step had: create
         the loader again with the same arguments, and call its ``trace(state)``.
-    StateMismatchError
+    DatasetChangedError
         If the data have changed. A file in a column that has changed raises it when it is read.
+    StateMismatchError
+        If the data at `url` are others.
     """
     with _explaining_stores():
         run = _Run(run_id, mlflow.MlflowClient())

@@ -17,7 +17,7 @@ from mdstorm._datasets.decoded_source import (
 )
 from mdstorm._datasets.field_decoders import Floats
 from mdstorm._datasets.sources import open_source
-from mdstorm.errors import MissingFileError, StateMismatchError
+from mdstorm.errors import DatasetChangedError, MissingFileError, StateMismatchError
 from mdstorm_backend.base import map_files
 from mdstorm_backend.datasets import (
     AddedColumns,
@@ -202,22 +202,31 @@ class LoggedData:
 
         Raises
         ------
+        DatasetChangedError
+            If they were written again.
         StateMismatchError
-            If they are other data, or were written again.
+            If other data are elsewhere.
         """
-        stored, shown = data.stored, self.place.shown
+        stored = data.stored
         if self.fingerprint not in (None, stored.fingerprint):
-            raise StateMismatchError(
-                f"the data at {stored.url} are not those that the run read at {shown}: their "
-                f"fingerprint is {stored.fingerprint}, and the run logged {self.fingerprint}. "
-                "Restore them, or pass the url of a copy"
+            found = f"their fingerprint is {stored.fingerprint}, and the run logged "
+            if is_moved:
+                raise StateMismatchError(
+                    f"the data at {stored.url} are not those that the run read at "
+                    f"{self.place.shown}: {found}{self.fingerprint}. Pass the url of a copy"
+                )
+            raise DatasetChangedError(
+                f"the data at {stored.url} have changed since the run: {found}{self.fingerprint}. "
+                "Restore them, or pass the url of a copy",
+                url=stored.url,
             )
         if not is_moved and self.identity not in (None, found := stored.content_identity()):
-            raise StateMismatchError(
+            raise DatasetChangedError(
                 f"the data at {stored.url} have been written again since the run: the sizes or "
                 f"times of their files have changed (their content identity is {found}, and the "
                 f"run logged {self.identity}). If they were only copied or restored, pass "
-                f"url={self.place.uri!r} to compare the fingerprint alone"
+                f"url={self.place.uri!r} to compare the fingerprint alone",
+                url=stored.url,
             )
 
     def choose(self, data: Any, rows: Any) -> Any:
@@ -242,7 +251,7 @@ class LoggedData:
             As `files_below` of a reader; by default the directories that were logged.
         versions : mapping of str to list of str
             The versions of the files, by path. A file that has another one raises
-            StateMismatchError when it is read.
+            DatasetChangedError when it is read.
         """
         if self.files is None:
             return data
@@ -303,8 +312,9 @@ def _read_logged(
     """Return the content of a file that has not changed since it was logged."""
     logged = versions.get(path, [])
     if logged and {found := _version_of(files, path)} != {*logged}:
-        raise StateMismatchError(
+        raise DatasetChangedError(
             f"{path} has changed since the run: it had the size and version {logged}, and has "
-            f"{found!r} now. Restore the file to see what the run read"
+            f"{found!r} now. Restore the file to see what the run read",
+            url=path,
         )
     return fetch(path)

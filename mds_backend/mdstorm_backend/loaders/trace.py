@@ -323,6 +323,7 @@ def trace_of_state(
     drop_last: bool = False,
     num_workers: int = 0,
     ranks: int | None = None,
+    ranks_per_node: int | None = None,
     rows: Any = None,
     where: Any = None,
     streams: Sequence[StreamShape] = (),
@@ -341,6 +342,8 @@ def trace_of_state(
         How the loader makes batches: see `ReaderOptions`. The state of a reader determines it.
     ranks : int, optional
         Number of ranks; by default that of the run in which the state was taken.
+    ranks_per_node : int, optional
+        Number of ranks on each node; by default as at the beginning of the pass.
     rows, where
         The loader's arguments, which its state identifies but does not contain.
     streams : sequence of StreamShape, optional
@@ -367,7 +370,9 @@ def trace_of_state(
         )
     how = {"batch_size": stated, "drop_last": drop_last, "num_workers": num_workers}
     try:
-        options = _options_of_state(state, dataset, ranks, (rows, where), how, streams)
+        options = _options_of_state(
+            state, dataset, (ranks, ranks_per_node), (rows, where), how, streams
+        )
         return Trace(options, read_state(state, options))
     except MDStormError:
         raise
@@ -378,15 +383,18 @@ def trace_of_state(
 def _options_of_state(
     state: Mapping[str, Any],
     dataset: SampleDataset,
-    ranks: int | None,
+    world_size: tuple[int | None, int | None],
     chosen: tuple[Any, Any],
     how: Mapping[str, Any],
     streams: Sequence[StreamShape],
 ) -> ReaderOptions:
     """Return how a state's pass reads, with batches made as `how` describes."""
     ours, of_rank = state["mdstorm"], "row" in state["mdstorm"]
+    ranks, ranks_per_node = world_size
     world = World(number(ours, "rank") if of_rank else 0, ranks or number(ours, "world_size", 1))
     order = order_named(str(ours.get("order"))).of_state(state, world, how["batch_size"])
+    if ranks_per_node is not None:
+        order = order.share_of(replace(order.world, local_size=ranks_per_node))
     if streams:
         order = order.over(streams, chosen=chosen != (None, None))
     dataset = choose_rows(dataset, *chosen, is_shuffled=order.uses_seed)
@@ -414,7 +422,8 @@ def _options_of_state(
 
 def _progress(plan: Plan, position: Position) -> tuple[int, int]:
     """Return a position as an epoch and a number of samples, the same for both ends of an epoch."""
-    if position.is_end or position.consumed >= plan.num_samples > 0:
+    end = plan.num_samples if position.end is None else position.end  # padded, in some orders
+    if position.consumed >= end > 0:
         return position.epoch + 1, 0
     return position.epoch, position.consumed
 

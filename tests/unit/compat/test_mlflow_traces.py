@@ -20,7 +20,7 @@ from tests.kit.readers import continue_as_another_process
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm import TransformSpec, make_batch_reader, make_reader
-from mdstorm.errors import InvalidArgumentError, StateMismatchError
+from mdstorm.errors import DatasetChangedError, InvalidArgumentError, StateMismatchError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset
 
@@ -408,7 +408,7 @@ def test_data_that_have_changed_since_are_named(kind: str, tmp_path: Path, run: 
     lineage.log_state(loader)
     lineage.load_trace(run)
     CHANGES[kind](at)
-    with pytest.raises(StateMismatchError, match=f"{at}/{kind}"):
+    with pytest.raises(DatasetChangedError, match=f"{at}/{kind}"):
         lineage.load_trace(run)
 
 
@@ -420,11 +420,11 @@ def test_image_that_has_changed_since_is_named(tmp_path: Path, run: str) -> None
     rows = trace.rows(3)
     assert [one["image"] for one in trace.dataset[rows]] == [f"content {n}".encode() for n in rows]
     (at / "files" / f"{rows[2]}.bin").write_bytes(b"other")
-    with pytest.raises(StateMismatchError, match=f"{at}/files/{rows[2]}.bin has changed since"):
+    with pytest.raises(DatasetChangedError, match=f"{at}/files/{rows[2]}.bin has changed since"):
         trace.dataset[rows]
     assert len(trace.dataset[rows[:2]]) == 2
     (at / "files" / f"{rows[0]}.bin").unlink()
-    with pytest.raises(StateMismatchError, match=f"{at}/files/{rows[0]}.bin has changed since"):
+    with pytest.raises(DatasetChangedError, match=f"{at}/files/{rows[0]}.bin has changed since"):
         lineage.load_trace(run).dataset[rows[:1]]
 
 
@@ -441,7 +441,7 @@ def test_copied_data_are_compared_by_fingerprint(tmp_path: Path, run: str) -> No
     with pytest.raises(StateMismatchError, match="third are not those that the run read at"):
         lineage.load_trace(run, url=(tmp_path / "third").as_uri())
     os.utime(at / "mds" / "index.json", (1, 1))
-    with pytest.raises(StateMismatchError, match=f"written again .* url='file://{at}/mds'"):
+    with pytest.raises(DatasetChangedError, match=f"written again .* url='file://{at}/mds'"):
         lineage.load_trace(run)
     traced(lineage.load_trace(run, url=(at / "mds").as_uri()), steps)
 
@@ -534,3 +534,59 @@ def test_run_id_gives_rows_of_each_step(seed: int, data: Path, run: str) -> None
     trace = lineage.load_trace(run)
     for rank, numbers in enumerate(steps):
         assert [trace.rows(step, rank).tolist() for step in range(len(numbers))] == numbers
+
+
+def random_run(seed: int, at: Path) -> tuple[Callable[[int, int], Any], list[tuple[int, int]]]:
+    """Return a function that makes a rank's loader, and the ranks and steps of each part."""
+    random = np.random.default_rng(seed)
+    is_exact, drop_last = random.random() < 0.3, bool(random.random() < 0.3)
+    sizes = [1, 2, 3] if is_exact else [1, 2, 4]
+    parts = [(int(random.choice(sizes)), int(random.integers(1, 12))) for _ in range(4)]
+    given = {"shuffle_seed": int(random.integers(1, 99)), "shuffle": bool(random.random() < 0.7)}
+    given["shuffle_algo"] = str(random.choice(["py1e", "py1s", "py2s", "naive", "py1br"]))
+    given["batching_method"] = str(random.choice(["random", "stratified", "per_stream"]))
+    weights = ([{}, {}], PROPORTIONS, [{"repeat": 1.5}, {"choose": 77}])[random.integers(3)]
+    exact = {"num_epochs": int(random.integers(1, 4)), "shuffling_queue_capacity": 50}
+
+    def make(rank: int, size: int) -> Any:
+        if is_exact:
+            return torch_loader(lambda at: converter_of(at / "mds"), **exact)(at, rank, size)
+        streams = [
+            Stream(local=str(at / name), **weight)
+            for name, weight in zip(("mds", "other"), weights, strict=True)
+        ]
+        batch_size = 12 // size
+        world = (rank, size)  # each rank is on its own node
+        dataset = StreamingDataset(streams=streams, batch_size=batch_size, world=world, **given)
+        return StreamingDataLoader(dataset, batch_size, drop_last=drop_last)
+
+    return make, parts
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.long if seed > 4 else ()) for seed in range(30)]
+)
+def test_steps_of_a_run_in_changing_worlds_are_those_that_were_read(
+    seed: int, data: Path, run: str
+) -> None:
+    make, parts = random_run(seed, data)
+    steps: list[tuple[list[int], ...]] = []
+    state = None
+    for size, count in parts:
+        ranks = []
+        for rank in range(size):
+            continue_as_another_process()
+            lineage._logged.clear()
+            loader = make(rank, size)
+            if state is not None:
+                loader.load_state_dict(state)
+            if rank == 0:
+                lineage.log_state(loader)
+            ranks.append(steps_of(islice(loader, count)))
+        state = loader.state_dict()
+        steps += zip(*ranks, strict=True)
+    trace = lineage.load_trace(run)
+    for step, of_ranks in enumerate(steps):
+        for rank, numbers in enumerate(of_ranks):
+            rows = trace.dataset[trace.rows(step, rank)]
+            assert [row["number"] for row in rows] == numbers, (step, rank)
