@@ -27,12 +27,11 @@ USES = {
         "mdstorm_backend/datasets/dataset.py": "part of a view's fingerprint",
         "mdstorm_backend/datasets/matching_rows.py": "names the directory of kept rows",
         "mdstorm_backend/datasets/open_streams.py": "part of a view's fingerprint",
-        "mdstorm_backend/datasets/sample_dataset.py": "part of the content identity",
         "mdstorm_backend/loaders/agreement.py": "compared",
         "mdstorm_backend/loaders/reader_options.py": "compared",
         "mdstorm_backend/maintenance/inspect.py": "shown",
-        "mdstorm_backend/parquet/opening.py": "part of a named table's fingerprint",
         "mdstorm_backend/parquet/parquet_dataset.py": "with the files' times, names cached files",
+        "mdstorm_backend/read/sample_source.py": "part of a view's fingerprint",
     },
     "content_identity": {
         "mdstorm/_datasets/logged_data.py": "compared, of the data of a run",

@@ -33,7 +33,7 @@ from mdstorm_backend.datasets import (
     Filters,
     Mask,
     SampleDataset,
-    fingerprint_of,
+    fingerprints_of,
 )
 from mdstorm_backend.display import Description
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow, numpy_dtype, take_values
@@ -187,8 +187,8 @@ class DecodedSource(DatasetView):
         self.schema = Schema(tuple(field.column for field in self._fields.values()))
         self._open: OpenShards[DecodedShard] = OpenShards()
         stated = None if unischema is None else unischema_to_json(unischema)
-        text = source.fingerprint + json.dumps(stated, sort_keys=True) + str(floats)
-        self.fingerprint = fingerprint_of(text.encode("ascii"))
+        text = json.dumps(stated, sort_keys=True) + str(floats)
+        self.fingerprint, self.former = fingerprints_of(source, lambda found: found + text)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DecodedSource, (self.source, self.unischema, self.floats)

@@ -47,6 +47,7 @@ class ShardView(DatasetView):
         self._starts = starts
         identity = identity or np.stack([owners, starts, sizes]).astype(np.int64).tobytes()
         self.fingerprint = fingerprint_of(f"{source.fingerprint} ".encode() + identity)
+        self.former = source.former and fingerprint_of(f"{source.former} ".encode() + identity)
 
     @property
     def first_rows(self) -> npt.NDArray[np.int64]:

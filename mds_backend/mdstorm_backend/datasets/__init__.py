@@ -16,7 +16,7 @@ from mdstorm_backend.datasets.description import describe_dataset
 from mdstorm_backend.datasets.filters import Filters, Mask, Term, check_where
 from mdstorm_backend.datasets.row_choice import check_rows, numbers_hash
 from mdstorm_backend.datasets.sample_dataset import SampleDataset, Storage
-from mdstorm_backend.read import fingerprint_of
+from mdstorm_backend.read import fingerprint_of, fingerprints_of
 
 __all__ = [
     "AddedColumns",
@@ -39,6 +39,7 @@ __all__ = [
     "describe_dataset",
     "describe_place",
     "fingerprint_of",
+    "fingerprints_of",
     "numbers_hash",
     "open_mds",
 ]

@@ -141,7 +141,11 @@ class AddedColumns(DatasetView):
         self._own = {one.column.name: one for one in columns}
         check_new(argument, self._own, source.schema, source.url)
         self.schema = Schema((*source.schema, *(one.column for one in columns)))
-        self.fingerprint, self.chosen = source.fingerprint, source.chosen
+        self.fingerprint, self.former, self.chosen = (
+            source.fingerprint,
+            source.former,
+            source.chosen,
+        )
         self.where = source.where
         self.added = {**source.added, **self._own}
         self.file_reader = file_reader or source.file_reader

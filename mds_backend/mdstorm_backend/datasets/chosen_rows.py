@@ -28,7 +28,7 @@ from mdstorm_backend.display import Description
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import RowsOnDemand
-from mdstorm_backend.read import fingerprint_of
+from mdstorm_backend.read import fingerprints_of
 from mdstorm_backend.read.added_columns import Numbers
 from mdstorm_backend.read.block import Located, Opened
 
@@ -100,7 +100,7 @@ class ChosenRows(DatasetView):
     ) -> None:
         super().__init__(source, _sizes(rows, source).tolist())
         self.rows, self.chosen, self.where = rows, chosen or numbers_hash(rows), where
-        self.fingerprint = fingerprint_of(f"{source.fingerprint} {self.chosen}".encode())
+        self.fingerprint, self.former = fingerprints_of(source, lambda of: f"{of} {self.chosen}")
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         further = [("chosen from", f"{len(self.source):,} rows")]

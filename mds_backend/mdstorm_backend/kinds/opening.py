@@ -14,7 +14,7 @@ from mdstorm_backend.kinds.kind import KINDS, Kind, kinds_asked
 from mdstorm_backend.kinds.mds import missing_index, unfinished
 from mdstorm_backend.kinds.place import Place, place_of
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read import fingerprint_of
+from mdstorm_backend.read import fingerprints_of
 
 
 def open_stored(
@@ -69,8 +69,9 @@ def _opened(place: Place) -> SampleDataset:
         dataset = kind.open(place)
         assert isinstance(dataset, ParquetDataset)  # catalogs have no other tables
         # States and cached files of a dropped table must not be used for a new table of that name.
-        text = f"{place.table.table_id} {dataset.fingerprint}"
-        return replace(dataset, fingerprint=fingerprint_of(text.encode()))
+        table_id = place.table.table_id
+        fingerprint, former = fingerprints_of(dataset, lambda of: f"{table_id} {of}")
+        return replace(dataset, fingerprint=fingerprint, former=former)
     for kind in kinds_asked("first"):
         if (found := kind.find(place)) is not None:
             return found

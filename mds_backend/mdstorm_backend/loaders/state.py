@@ -187,15 +187,24 @@ def _check_compared(
     if missing := [key for key in here if key not in found]:
         raise damaged(f"it has no {missing}")
     there: dict[str, Any] = {key: found[key] for key in here}
+    if options.dataset.former and there.get("dataset") == options.dataset.former:
+        there["dataset"] = here["dataset"]
     for values in (here, there):
         settings = values.pop("settings", {})
         if not isinstance(settings, Mapping):
             raise damaged(f"'settings' must be a mapping, found {settings!r}")
         values |= settings
-    check_equal(there, here, options.dataset.url)
+    check_equal(there, here, options.dataset.url, _table_version(options.dataset))
     if is_begun and order.uses_seed and not flag(ours, "finished"):
         # A state that names no rank is the same on all ranks, and was usually taken on the first.
         order.check_seed(state.get("shuffle_seed"), ours.get("rank", 0))
+
+
+def _table_version(dataset: Any) -> int | None:
+    """Return the version of the table that a dataset is read from; None if it is no table."""
+    while dataset is not None and getattr(dataset, "table_version", None) is None:
+        dataset = getattr(dataset, "stored", None) or getattr(dataset, "source", None)
+    return None if dataset is None else int(dataset.table_version)
 
 
 def _nodes(state: Mapping[str, Any], key: str) -> int | None:
@@ -250,7 +259,9 @@ def _check_plain(value: object, levels: int = _MOST_LEVELS) -> None:
         raise damaged(f"it holds {value!r}, but a state contains only JSON values")
 
 
-def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> None:
+def check_equal(
+    there: Mapping[str, Any], here: Mapping[str, Any], url: str, table_version: int | None = None
+) -> None:
     """Raise if a state belongs to a different dataset or way of reading.
 
     Parameters
@@ -259,6 +270,8 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
         The values where the state was taken and where it is loaded; `there` may have more keys.
     url : str
         URL of the dataset.
+    table_version : int, optional
+        The version of a table.
 
     Raises
     ------
@@ -274,6 +287,11 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
         remedy = "Create a loader with the same arguments over the same dataset"
         if there.get("rows") != here.get("rows"):
             remedy += ", and pass the same rows= and where="
+        elif there.get("dataset") != here.get("dataset") and table_version is not None:
+            remedy += (
+                f". Version {table_version} of the table has been opened, and the state was taken "
+                "from another one: pass version= with the version of that run"
+            )
         elif there.get("dataset") != here.get("dataset"):
             remedy += (
                 ". A converter that has converted the data again has created a different dataset: "

@@ -8,6 +8,7 @@ column statistics are read here.
 from __future__ import annotations
 
 import errno
+import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -158,6 +159,9 @@ class Footer:
     unsupported : dict of str to str
         Names for the types of columns that cannot be read although pyarrow knows their types: at
         least a part is encrypted, or a variant.
+    digest : str
+        Identifies the bytes of the footer, which describe the places, sizes and statistics of all
+        columns; empty for a file whose footer is not read.
     """
 
     schema: pa.Schema
@@ -166,6 +170,7 @@ class Footer:
     nulls: dict[str, int | None]
     lengths: dict[str, set[int]]
     unsupported: dict[str, str] = field(default_factory=dict)
+    digest: str = ""
 
 
 def read_footers(
@@ -205,7 +210,7 @@ def read_footers(
 
 def read_chunks(
     location: Location, file: ParquetFileInfo, options: CacheOptions, pins: Pins | None = None
-) -> tuple[pq.FileMetaData, list[Struct], list[list[Struct]]]:
+) -> tuple[pq.FileMetaData, list[Struct], list[list[Struct]], str]:
     """Read a footer and the column statistics of each row group; for errors see `read_footers`.
 
     Returns
@@ -217,6 +222,8 @@ def read_chunks(
         The schema's ``SchemaElement`` structs, each before its children, with the fields above.
     chunks : list of list of Struct
         For each row group, the ``ColumnChunk`` of each column, with the fields above.
+    digest : str
+        Identifies the bytes of the footer.
     """
     url = location.file_url(file.name)
     tail = _tail(location, file, options, pins)
@@ -228,12 +235,13 @@ def read_chunks(
     try:
         # The footer's length includes a signature if columns are encrypted.
         length = int.from_bytes(tail[-8:-4], "little")
-        found = read_struct(tail[-8 - length : -8], _FOOTER_FIELDS)
+        footer = tail[-8 - length : -8]
+        found = read_struct(footer, _FOOTER_FIELDS)
         chunks = [group[1] for group in found.get(_ROW_GROUPS, [])]
         _check_counts(metadata, chunks)
     except (KeyError, ValueError) as error:
         raise CorruptDatasetError.of_file(url, f"has a damaged footer: {error}") from error
-    return metadata, found[_SCHEMA], chunks
+    return metadata, found[_SCHEMA], chunks, hashlib.blake2s(footer, digest_size=8).hexdigest()
 
 
 def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]]) -> None:
@@ -258,7 +266,7 @@ def _read(
     location: Location, file: ParquetFileInfo, options: CacheOptions, pins: Pins | None
 ) -> Footer:
     """Read a footer, with null counts from statistics and array lengths from value counts."""
-    metadata, elements, chunks = read_chunks(location, file, options, pins)
+    metadata, elements, chunks, digest = read_chunks(location, file, options, pins)
     schema = metadata.schema.to_arrow_schema()
     groups = [metadata.row_group(number) for number in range(len(chunks))]
     rows = tuple(group.num_rows for group in groups)
@@ -290,7 +298,7 @@ def _read(
                 mean, rest = divmod(chunk[VALUES], num_rows)
                 lengths.setdefault(name, set()).update({mean, mean + bool(rest)})
     nbytes = tuple(group.total_byte_size for group in groups)
-    return Footer(schema, rows, nbytes, nulls, lengths, unsupported)
+    return Footer(schema, rows, nbytes, nulls, lengths, unsupported, digest)
 
 
 def _owners(elements: Sequence[Struct]) -> tuple[list[int], set[int]]:

@@ -169,8 +169,7 @@ class FileSource:
 
 
 def files_identity(table_version: int | None, files: Iterable[footers.ParquetFileInfo]) -> str:
-    """Identify a table's version and files; the fingerprint identifies files without a log."""
-    if table_version is None:
-        return ""
+    """Identify a table's version, and the sizes, times and tags of the files."""
     listed = repr([(file.size, file.identity) for file in files])
-    return f"{table_version} {fingerprint_of(listed.encode())}"
+    version = "" if table_version is None else f"{table_version} "
+    return f"{version}{fingerprint_of(listed.encode())}"

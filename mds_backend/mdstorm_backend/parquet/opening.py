@@ -117,10 +117,10 @@ def _open_files(
     fields += [field for field in stored if field.name not in partition_columns]
     arrow = columns.without_unsupported(pa.schema(fields, stored.metadata), found)
     schema, left_out = columns.columns_of(arrow, partition_columns, found, row_groups, url)
-    text = "\n".join(
-        f"{file.name} {file.size} {file.identity} {footer.rows}"
-        for file, footer in zip(files, found, strict=True)
-    )
+    described = list(zip(files, found, strict=True))
+    text = "\n".join(f"{f.name} {f.size} {footer.digest} {footer.rows}" for f, footer in described)
+    # Earlier versions identified a file by its time, so that states did not load into copies.
+    former = "\n".join(f"{f.name} {f.size} {f.identity} {footer.rows}" for f, footer in described)
     return ParquetDataset(
         url,
         location,
@@ -134,6 +134,7 @@ def _open_files(
         cache,
         root=location if is_directory else None,
         pins=pins,
+        former=fingerprint_of(former.encode()),
     )
 
 

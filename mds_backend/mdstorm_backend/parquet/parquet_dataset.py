@@ -36,7 +36,7 @@ from mdstorm_backend.parquet import footers
 from mdstorm_backend.parquet.columns import StoredColumns, partition_texts, read_errors
 from mdstorm_backend.parquet.open_files import FileSource, OpenFiles, files_identity
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
-from mdstorm_backend.read import OpenShards, fingerprint_of
+from mdstorm_backend.read import OpenShards, fingerprints_of
 from mdstorm_backend.storage import Location, Pins
 from mdstorm_backend.tables.snapshot import TableField
 
@@ -86,6 +86,8 @@ class ParquetDataset(SampleDataset):
     pins : Pins or None
         The pins of files on a local disk; None for other files, and for a table, whose version
         identifies its files.
+    former : str
+        See `SampleDataset`.
 
     Attributes
     ----------
@@ -109,6 +111,7 @@ class ParquetDataset(SampleDataset):
     starts: npt.NDArray[np.int64] | None = None
     root: Location | None = None
     pins: Pins | None = None
+    former: str = ""
 
     def __post_init__(self) -> None:
         self.shard_sizes = tuple(group.num_rows for group in self.row_groups)
@@ -134,7 +137,7 @@ class ParquetDataset(SampleDataset):
         return False
 
     def files_identity(self) -> str:
-        """Identify a table's version and files; the fingerprint identifies files without a log."""
+        """Identify a table's version, and the sizes, times and tags of the files."""
         return files_identity(self.table_version, self.files)
 
     @cached_property
@@ -237,11 +240,12 @@ class ParquetDataset(SampleDataset):
         chosen = [int(number) for number in numbers]
         if chosen == list(range(len(self.row_groups))):
             return self
-        text = f"{self.fingerprint} {chosen}"
+        fingerprint, former = fingerprints_of(self, lambda of: f"{of} {chosen}")
         return replace(
             self,
             row_groups=tuple(self.row_groups[number] for number in chosen),
-            fingerprint=fingerprint_of(text.encode()),
+            fingerprint=fingerprint,
+            former=former,
             starts=self.first_rows[chosen],
         )
 
@@ -402,7 +406,7 @@ def _of_file(
     """Return the bounds of the columns in each row group of a file."""
     location = dataset.location
     options = dataset.cache or CacheOptions()
-    metadata, _, groups = footers.read_chunks(location, file, options, dataset.pins)
+    metadata, _, groups, _ = footers.read_chunks(location, file, options, dataset.pins)
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     # A struct's field may have the same path as a column whose name contains a dot.
     places = {leaf.path: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}

@@ -22,7 +22,7 @@ from mdstorm_backend.read.file_reader import FileReader
 from mdstorm_backend.read.late import decode_late, map_in_threads, objects
 from mdstorm_backend.read.nulls import NullPolicy
 from mdstorm_backend.read.reader import check_num_epochs
-from mdstorm_backend.read.sample_source import SampleSource, fingerprint_of
+from mdstorm_backend.read.sample_source import SampleSource, fingerprint_of, fingerprints_of
 from mdstorm_backend.read.shard import OpenShards, Rows, Shard
 from mdstorm_backend.read.stacking import (
     Output,
@@ -67,6 +67,7 @@ __all__ = [
     "decoded_names",
     "file_columns",
     "fingerprint_of",
+    "fingerprints_of",
     "map_in_threads",
     "objects",
     "output_name",

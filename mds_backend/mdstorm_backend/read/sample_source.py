@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
@@ -30,6 +30,20 @@ def fingerprint_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+def fingerprints_of(source: SampleSource, of: Callable[[str], str]) -> tuple[str, str]:
+    """Return `fingerprint` and `former` of a view of a source.
+
+    Parameters
+    ----------
+    source : SampleSource
+        The source.
+    of : callable
+        Returns what identifies the view, given a fingerprint of the source.
+    """
+    former = source.former and fingerprint_of(of(source.former).encode())
+    return fingerprint_of(of(source.fingerprint).encode()), former
+
+
 class SampleSource(ABC):
     """Samples numbered from 0, in shards numbered from 0.
 
@@ -38,8 +52,11 @@ class SampleSource(ABC):
     url : str
         URL of the dataset, for messages.
     fingerprint : str
-        Identity of the content, by which states and ranks recognise their dataset. For MDS, it does
-        not depend on when the files were written. What outlives a process needs `content_identity`.
+        Identity of the content, by which states and ranks recognise their dataset. It does not
+        depend on when the files were written. What outlives a process needs `content_identity`.
+    former : str
+        The fingerprint in states of earlier versions, which depended on the times of Parquet files;
+        empty if it is the same.
     schema : Schema
         The columns.
     shard_sizes : tuple of int
@@ -66,6 +83,7 @@ class SampleSource(ABC):
 
     url: str
     fingerprint: str
+    former: str = ""
     schema: Schema
     shard_sizes: tuple[int, ...]
     shard_bytes: tuple[int, ...]

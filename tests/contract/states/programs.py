@@ -29,7 +29,8 @@ from mdstorm_backend import (
 
 DATA = Path(__file__).with_name("data")
 PETASTORM_DATA = Path(__file__).parents[1] / "conformance" / "data"
-#: Modification time of all copied files, which is part of the fingerprint of Parquet files.
+#: Modification time of all copied files, which is part of the fingerprint of Parquet files in the
+#: recorded states.
 MODIFIED = 1_700_000_000
 #: Batches recorded of a pass without an end.
 ENDLESS = 12

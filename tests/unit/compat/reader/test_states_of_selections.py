@@ -7,12 +7,17 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from tests.kit.small_datasets import write_dataset
 
+from mdstorm import make_batch_reader
 from mdstorm import predicates as by
 from mdstorm._selection import described_predicate
 from mdstorm.spark import SparkDatasetConverter
@@ -236,6 +241,7 @@ def test_description_of_predicate_with_a_set_is_sorted_and_short() -> None:
 
 
 PROGRAM = """
+from mdstorm import make_batch_reader
 from mdstorm import predicates as by
 from mdstorm._selection import described_predicate
 
@@ -276,3 +282,34 @@ def test_predicate_description_is_the_same_in_every_process() -> None:
         "in_reduce([Own using kinds=['x', 'y', 'z'], 'id', ['q', 'r', 's'], "
         "in_set(['f', 'g', 'h'], 'id')], <lambda> using 0)\n"
     }
+
+
+def test_state_of_table_that_was_appended_to_names_the_version(tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array(range(100), pa.int64())})
+    write_deltalake(str(tmp_path), table)
+    with make_batch_reader(tmp_path.as_uri(), num_epochs=1) as reader:
+        next(reader)
+        state = reader.state_dict()
+    write_deltalake(str(tmp_path), table, mode="append")
+    with (
+        make_batch_reader(tmp_path.as_uri(), num_epochs=1) as reader,
+        pytest.raises(StateMismatchError, match=r"Version 1 of the table .*pass version="),
+    ):
+        reader.load_state_dict(state)
+    with make_batch_reader(tmp_path.as_uri(), num_epochs=1, version=0) as reader:
+        reader.load_state_dict(state)
+
+
+def test_state_loads_into_parquet_copy_with_other_times(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({"id": pa.array(range(100), pa.int64())}), tmp_path / "a", row_group_size=10
+    )
+    options: dict[str, Any] = {"num_epochs": 1, "shuffle_row_groups": False}
+    with make_batch_reader(tmp_path.as_uri(), **options) as reader:
+        next(reader)
+        state = reader.state_dict()
+        expected = [batch.id.tolist() for batch in reader]
+    os.utime(tmp_path / "a", ns=(1, 1))
+    with make_batch_reader(tmp_path.as_uri(), **options) as reader:
+        reader.load_state_dict(state)
+        assert [batch.id.tolist() for batch in reader] == expected

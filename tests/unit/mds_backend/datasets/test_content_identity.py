@@ -178,6 +178,19 @@ def test_states_load_into_copies_with_other_times(tmp_path: Path) -> None:
     assert [batch["n"].tolist() for batch in other] == [batch["n"].tolist() for batch in batches]
 
 
+def test_parquet_copy_with_other_times_has_same_fingerprint_only(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "a.parquet")
+    opened = open_parquet(str(tmp_path))
+    os.utime(tmp_path / "a.parquet", ns=(1, 1))
+    copied = open_parquet(str(tmp_path))
+    assert opened.fingerprint == copied.fingerprint
+    assert opened.with_shards([]).fingerprint == copied.with_shards([]).fingerprint
+    assert opened.content_identity() != copied.content_identity()
+    other = pa.table({"n": pa.array(range(1, 10), pa.int64())})
+    pq.write_table(other, tmp_path / "a.parquet")
+    assert open_parquet(str(tmp_path)).fingerprint != opened.fingerprint
+
+
 def parquet(folder: Path) -> Iterator[str]:
     for _ in range(2):
         pq.write_table(TABLE, folder / "a.parquet")
