@@ -13,7 +13,7 @@ from mdstorm_backend.cache import download
 from mdstorm_backend.cache.directory import CacheDirectory, CacheOptions, Record, default_directory
 from mdstorm_backend.cache.shard_cache import ShardCache, check_hash_is_recorded, origin
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
-from mdstorm_backend.storage import Buffer, Location, Pins, map_of, unchanged
+from mdstorm_backend.storage import Buffer, Location, ObjectPins, Pins, map_of, unchanged
 
 
 def shard_files(
@@ -81,7 +81,8 @@ def _cache(
         directory = None  # a read-only disk cannot take decompressed shards
     state = _state(location, fingerprint, directory, options, written)
     cache_dir = CacheDirectory(directory or default_directory(location.url, state))
-    return ShardCache(location, state, cache_dir, options, directory is None, pins)
+    objects = ObjectPins(location, written) if location.is_on_s3 else None
+    return ShardCache(location, state, cache_dir, options, directory is None, pins, objects)
 
 
 def _state(

@@ -20,7 +20,7 @@ from mdstorm_backend.base.recorder import Cause, count, work
 from mdstorm_backend.cache.directory import CacheOptions, FileIdentity
 from mdstorm_backend.format.compression import decompress, digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
-from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
+from mdstorm_backend.storage import Arrival, Buffer, Location, ObjectPins, map_file
 from mdstorm_backend.storage.s3_objects import ReplacedError
 
 
@@ -30,6 +30,7 @@ def download(
     options: CacheOptions,
     new_path: Callable[[], str],
     arrival: Arrival | None = None,
+    objects: ObjectPins | None = None,
 ) -> str:
     """Download a file of a dataset and verify it.
 
@@ -45,6 +46,8 @@ def download(
         Returns a new path for each attempt, since a hanging attempt may still be writing.
     arrival : Arrival, optional
         The state of the file, if it is read while being downloaded.
+    objects : ObjectPins, optional
+        Compares the version of an object on S3.
 
     Returns
     -------
@@ -56,6 +59,8 @@ def download(
     ------
     DatasetNotFoundError
         If there is no such file, or it is a directory.
+    DatasetChangedError
+        If it is another object than before, or the dataset was written again.
     CorruptDatasetError
         If its size or hash differs from the index.
     CredentialsError, StorageError
@@ -70,7 +75,7 @@ def download(
         # the same path.
         path = new_path() if arrival is None else arrival.path
         try:
-            _copy(location, file, path, options.timeout, arrival)
+            _copy(location, file, path, options.timeout, arrival, objects)
             check_content(file, mapped(path), options.validate_hash, url)
         except BaseException:
             with suppress(OSError):
@@ -107,12 +112,19 @@ def missing(url: str, error: OSError) -> errors.DatasetNotFoundError:
 
 
 def _copy(
-    location: Location, file: FileInfo, path: str, timeout: float, arrival: Arrival | None
+    location: Location,
+    file: FileInfo,
+    path: str,
+    timeout: float,
+    arrival: Arrival | None,
+    objects: ObjectPins | None,
 ) -> None:
-    name = file.basename
+    name, version = file.basename, None
     try:
         if location.is_on_s3:
-            location.download_known(name, path, size=file.bytes, timeout=timeout, arrival=arrival)
+            version = location.download_known(
+                name, path, size=file.bytes, timeout=timeout, arrival=arrival
+            )
         else:
             copy, progress = partial(location.download, name, path), partial(FileIdentity.at, path)
             watched(copy, timeout=timeout, progress=progress)
@@ -123,6 +135,8 @@ def _copy(
         if is_of_disk or getattr(cause, "filename", None) == path:
             raise LocalDiskError(str(cause)) from error
         raise
+    if objects is not None and version is not None:
+        objects.compare(name, version)
 
 
 def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str) -> None:

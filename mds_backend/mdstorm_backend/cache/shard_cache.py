@@ -17,7 +17,7 @@ from mdstorm_backend.cache import download, space
 from mdstorm_backend.cache.directory import CacheDirectory, CacheOptions, FileIdentity, Record
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, StorageError
 from mdstorm_backend.format.index import FileInfo, ShardInfo
-from mdstorm_backend.storage import Arrival, Buffer, Location, Pins, map_file
+from mdstorm_backend.storage import Arrival, Buffer, Location, ObjectPins, Pins, map_file
 
 #: Number of attempts to lock a shard, since `mdstorm cache clear` may remove the directory.
 _LOCK_ATTEMPTS = 5
@@ -48,6 +48,8 @@ class ShardCache:
         Whether only the cache puts files in the directory, so that damaged files may be replaced.
     pins : Pins or None
         The pins of the files that are copied, if they are on a local disk. Copies are not pinned.
+    objects : ObjectPins or None
+        Compares the versions of objects on S3.
     """
 
     location: Location
@@ -56,11 +58,12 @@ class ShardCache:
     options: CacheOptions
     exclusive: bool
     pins: Pins | None = None
+    objects: ObjectPins | None = None
     _is_swept = _is_user = _is_made = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.location, self.state, self.cache_dir, self.options, self.exclusive
-        return ShardCache, (*parts, self.pins)
+        return ShardCache, (*parts, self.pins, self.objects)
 
     @property
     def directory(self) -> str:
@@ -134,6 +137,8 @@ class ShardCache:
             if hand_off(partial(arrival.make, partial(self.open, info, arrival))):
                 with work(Cause.DOWNLOADS):
                     arrival.wait_for(1)
+                if self.objects is not None and arrival.source is not None:
+                    self.objects.compare(info.raw_data.basename, arrival.source)
                 return arrival
         return self.open(info)
 
@@ -328,13 +333,15 @@ class ShardCache:
             if arrival is not None:
                 parts[name] = arrival.begin(new_part(), info.raw_data.bytes)
             parts[name] = download.download(
-                self.location, info.raw_data, self.options, new_part, arrival
+                self.location, info.raw_data, self.options, new_part, arrival, self.objects
             )
             return
         raw = parts[name] = new_part()
         if self._decompress_present_zip(info, packed, Record.from_bytes(lock.read()), raw):
             return
-        part = download.download(self.location, packed, self.options, new_part)
+        part = download.download(
+            self.location, packed, self.options, new_part, objects=self.objects
+        )
         parts[packed.basename] = part
         self._decompress(info, part, raw, self.location.file_url(packed.basename))
         if not self.options.keep_zip:

@@ -21,6 +21,7 @@ from mdstorm_backend.storage.named_files import (
     NamedFiles,
     identity_of,
 )
+from mdstorm_backend.storage.object_pins import ObjectPins
 from mdstorm_backend.storage.pins import Pin, PinnedFile, PinnedMap, Pins, map_of, unchanged
 from mdstorm_backend.storage.stores.store import bucket_of
 from mdstorm_backend.storage.urls import (
@@ -38,6 +39,7 @@ __all__ = [
     "FilesBelow",
     "Location",
     "NamedFiles",
+    "ObjectPins",
     "Pin",
     "PinnedFile",
     "PinnedMap",

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeAlias
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
 
 from mdstorm_backend import errors
 
@@ -37,6 +38,13 @@ def map_file(fd: int, kind: type[mmap.mmap] = mmap.mmap) -> Buffer:
         return file.read()
 
 
+class Version(NamedTuple):
+    """The entity tag of an object in a store, and when it was written, if the store says so."""
+
+    tag: str | None
+    written: datetime | None
+
+
 class Arrival:
     """A file that is read while it is being downloaded. Thread-safe.
 
@@ -52,6 +60,8 @@ class Arrival:
         The ranges of missing bytes: start to stop.
     version : object
         The version of the source that the received bytes are from; None before the first ones.
+    source : Version or None
+        The entity tag and the time of the source, once the store has answered.
     request : callable or None
         Copies ranges ahead of the missing bytes before them; the future has the result True once
         they are in the file, False if they will arrive with all others. None if that is impossible.
@@ -62,6 +72,7 @@ class Arrival:
         self.content: Buffer = b""
         self.missing: dict[int, int] = {}
         self.version: Any = None
+        self.source: Version | None = None
         self.request: Callable[[Sequence[tuple[int, int]]], Future[bool]] | None = None
         self._there = 0
         self._end: Future[None] = Future()

@@ -411,7 +411,7 @@ class Location:
         size: int,
         timeout: float,
         arrival: local_files.Arrival | None = None,
-    ) -> None:
+    ) -> local_files.Version | None:
         """Copy an S3 file, expected to have `size` bytes, to `path` using `download_object`.
 
         Raises
@@ -420,7 +420,7 @@ class Location:
             If there is no such file.
         """
         with self._files(name) as (fs, source):
-            s3_objects.download_object(fs, source, path, size, timeout, arrival)
+            return s3_objects.download_object(fs, source, path, size, timeout, arrival)
 
     @_repeated_after_expiry
     def download(self, name: str, path: str) -> None:

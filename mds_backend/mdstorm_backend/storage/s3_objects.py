@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.base.work_ahead import current_priority
 from mdstorm_backend.errors import StorageError
-from mdstorm_backend.storage.local_files import Arrival
+from mdstorm_backend.storage.local_files import Arrival, Version
 from mdstorm_backend.storage.stores.s3 import CONNECTIONS
 from mdstorm_backend.storage.turns import Pace, Turns
 
@@ -74,13 +74,10 @@ def is_s3(filesystem: Any) -> bool:
 
 def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
     """Return an object's content and modification time, using one request."""
-    from email.utils import parsedate_to_datetime  # imported here: it loads the mail modules
 
     async def read() -> tuple[bytes, datetime | None]:
         answer = await S3Object(filesystem, path, turns_of(filesystem), PATIENCE).get()
-        when = answer.modified
-        written = parsedate_to_datetime(when) if isinstance(when, str) else when
-        return await answer.read(), written
+        return await answer.read(), answer.written
 
     return _waited_for(filesystem, read)
 
@@ -100,7 +97,7 @@ def read_up_to(filesystem: Any, path: str, most: int) -> tuple[bytes, int]:
 
 def download_object(
     filesystem: Any, path: str, target: str, size: int, timeout: float, arrival: Arrival | None
-) -> None:
+) -> Version | None:
     """Copy an object to a local file, in ranges that are all from the same version of the object.
 
     Objects that are copied at the same time take turns by priority: see `WorkAhead.begin`. If a
@@ -123,6 +120,11 @@ def download_object(
     arrival : Arrival or None
         The state of the file, if it is read while it is downloaded.
 
+    Returns
+    -------
+    Version or None
+        The version of the object; None if all bytes had arrived before.
+
     Raises
     ------
     StorageError
@@ -141,6 +143,7 @@ def download_object(
         _waited_for(filesystem, download.run)
     finally:
         os.close(file)
+    return arrival.source
 
 
 class _OtherSizeError(Exception):
@@ -246,6 +249,7 @@ class _Download:
         is_whole = stop - start == self.size
         answer = await self._object.get(start, None if is_whole else stop)
         version, arrival = (answer.tag, answer.size), self.arrival
+        arrival.source = arrival.source or Version(answer.tag, answer.written)
         if arrival.version not in (None, version):
             answer.close()
             if self.is_read:
@@ -342,6 +346,14 @@ class Answer:
     size: int
     tag: str | None
     modified: datetime | str | None
+
+    @property
+    def written(self) -> datetime | None:
+        """When the object was written; None if the store does not say so."""
+        from email.utils import parsedate_to_datetime  # imported here: it loads the mail modules
+
+        when = self.modified
+        return parsedate_to_datetime(when) if isinstance(when, str) else when
 
 
 class S3Object:
