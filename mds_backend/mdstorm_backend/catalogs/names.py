@@ -81,8 +81,13 @@ def hint_of_parts(text: Any, *, fewest: int = 2) -> str:
     is_name = fewest <= len(parts) <= 2 and all(map(_BARE.fullmatch, parts))
     if not is_name or parts[-1].lower() in _FILES.split() or os.path.lexists(text):
         return ""
-    catalog = f". In Unity Catalog, its name has three parts: catalog.{text}" if parts[1:] else ""
-    return f". {read_by_spark(text)} if it is a table or a view{catalog}"
+    if not parts[1:]:
+        return f". {read_by_spark(text)} if it is a table or a view"
+    return (
+        f". {read_by_spark(text)} if it is a table or a view. An Iceberg table of another catalog "
+        f"is opened by its object: pyiceberg.catalog.load_catalog(…).load_table({text!r}). In "
+        f"Unity Catalog, its name has three parts: catalog.{text}"
+    )
 
 
 def read_by_spark(name: object) -> str:

@@ -197,6 +197,8 @@ def _verify_mds(
     """Check an MDS dataset against its index."""
     location, shards = dataset.location, dataset.index.shards
     problems, notes = _check_files(location, shards)
+    is_whole = dataset.whole == dataset.fingerprint  # not only some of the shards
+    notes = notes if is_whole else []
     checks: list[_ShardCheck] = []
     if not quick:
         damaged = {problem.file for problem in problems}
@@ -206,7 +208,7 @@ def _verify_mds(
         problems += [Problem(check.name, text) for check in checks for text in check.problems]
         noted = {text: Problem(check.name, text) for check in checks[::-1] for text in check.notes}
         notes += reversed(noted.values())
-        if not problems:
+        if not problems and is_whole:
             problems += [Problem(INDEX_NAME, text) for text in _wrong_counts(dataset, checks)]
     return VerifyReport(
         url=location.url,

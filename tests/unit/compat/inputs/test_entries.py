@@ -1,0 +1,153 @@
+"""Each entry takes the inputs that the page lists, and a new kind of data opens in all of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tests.unit.compat.inputs.inputs import INPUTS, Input, Place, files
+
+import mdstorm_backend
+from mdstorm import convert, make_batch_reader, make_reader, open_dataset
+from mdstorm.cli import main
+from mdstorm.errors import MDStormError
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend.datasets import SampleDataset
+from mdstorm_backend.kinds import Kind, open_stored
+from mdstorm_backend.kinds.kind import KINDS
+
+PAGE = Path(__file__).parents[4] / "docs" / "concepts" / "data.md"
+
+
+def key(row: Any) -> Any:
+    return row["n"] if "n" in row else row["id"]
+
+
+def by_reader(given: Input) -> list[Any]:
+    source = given.source
+    if isinstance(source, str) and source.startswith("/"):
+        source = f"file://{source}"
+    if isinstance(source, list):
+        source = [f"file://{one}" for one in source]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about datasets of Petastorm
+        with make_batch_reader(source, **given.keywords) as reader:
+            found = [batch._asdict() for batch in reader]
+    return [number for batch in found for number in key(batch).tolist()]
+
+
+def by_converter(given: Input) -> list[Any]:
+    converter = make_spark_converter(given.source, **given.keywords)
+    with converter.make_torch_dataloader(batch_size=4, num_epochs=1) as loader:
+        found = [number for batch in loader for number in key(batch).tolist()]
+    assert sorted(found) == sorted(int(key(row)) for row in converter.dataset)
+    return found
+
+
+def by_convert(given: Input) -> list[Any]:
+    target = Path(tempfile.mkdtemp(), "mds")
+    converted = convert(given.source, target, progress=False, **given.keywords)
+    return [int(key(row)) for row in converted]
+
+
+def by_commands(given: Input) -> list[Any]:
+    if not isinstance(given.source, str):
+        raise MDStormError("commands take texts")
+    version = ["--version", str(given.version)] if given.version is not None else []
+    for command in ("inspect", "verify"):
+        result = CliRunner().invoke(main, [command, *version, given.source])
+        assert result.exit_code == 0, result.output
+    arguments = ["head", "-n", "1000", "--format", "json", *version, given.source]
+    return [key(row) for row in json.loads(CliRunner().invoke(main, arguments).stdout)]
+
+
+def by_stream(given: Input) -> list[Any]:
+    if not isinstance(given.source, str):
+        raise MDStormError("a URL")
+    dataset = mdstorm_backend.StreamingDataset(remote=given.source, batch_size=1)
+    return [int(key(row)) for row in dataset]
+
+
+ENTRIES: dict[str, Callable[[Input], list[Any]]] = {
+    "`open_dataset`": lambda given: [
+        int(key(row)) for row in open_dataset(given.source, **given.keywords)
+    ],
+    "readers": by_reader,
+    "`make_spark_converter`": by_converter,
+    "`convert`": by_convert,
+    "commands": by_commands,
+    "`StreamingDataset`": by_stream,
+}
+
+
+def cells() -> list[tuple[str, str, bool]]:
+    """Return the cells of the table on the page: what is passed, where, and whether it opens."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in PAGE.read_text("utf-8").splitlines()
+        if re.match(r"\| (?!-)", line)
+    ]
+    (_, *entries), *inputs = rows
+    return [
+        (name, entry, cell == "yes")
+        for name, *found in inputs
+        for entry, cell in zip(entries, found, strict=True)
+    ]
+
+
+def test_page_lists_every_input_and_entry() -> None:
+    assert {name for name, _, _ in cells()} == {*INPUTS}
+    assert {entry for _, entry, _ in cells()} == {*ENTRIES}
+
+
+@pytest.mark.parametrize(("name", "entry", "opens"), cells())
+def test_entry_takes_what_the_page_says(name: str, entry: str, opens: bool, tmp_path: Path) -> None:
+    given = INPUTS[name](Place(tmp_path, str(tmp_path)))
+    if not opens:
+        with pytest.raises(MDStormError):
+            ENTRIES[entry](given)
+        return
+    rows = given.rows.to_pylist()
+    assert sorted(ENTRIES[entry](given)) == sorted(key(row) for row in rows)
+
+
+@pytest.fixture
+def listing(tmp_path: Path) -> Any:
+    """A new kind of data: a text file that lists the Parquet files to read."""
+
+    class Listing(Kind):
+        name = "a listing"
+
+        def is_at(self, place: Any) -> bool:
+            return place.location is not None and place.location.exists("listing.txt")
+
+        def open(self, place: Any) -> SampleDataset:
+            names = bytes(place.location.read("listing.txt")).decode().split()
+            return open_stored([place.location.file_url(name) for name in names])
+
+    rows = files(
+        Place(tmp_path, str(tmp_path)), "data/b.parquet", "data/a.parquet", "data/c.parquet"
+    )
+    (tmp_path / "data/listing.txt").write_text("b.parquet a.parquet")
+    yield Input(str(tmp_path / "data"), rows.slice(0, 10))
+    del KINDS["a listing"]
+
+
+@pytest.mark.parametrize("entry", [name for name in ENTRIES if name != "`StreamingDataset`"])
+def test_new_kind_of_data_opens_in_every_entry(entry: str, listing: Input) -> None:
+    assert sorted(ENTRIES[entry](listing)) == list(range(10))
+    with pytest.raises(MDStormError, match=r"no MDS dataset at .*, but a listing"):
+        by_stream(listing)
+
+
+def test_make_reader_takes_what_the_batch_reader_takes(tmp_path: Path) -> None:
+    given = INPUTS["an open dataset"](Place(tmp_path, str(tmp_path)))
+    with pytest.warns(UserWarning, match="inferred"), make_reader(given.source) as reader:
+        assert sorted(row.n for row in reader) == list(range(6))
