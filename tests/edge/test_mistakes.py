@@ -272,7 +272,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: transformed(m, wide, Y3), ValueError, "must be the shape (3,), found (2,)"),
     # wrong kinds of data
     (lambda p, m: convert(pd.DataFrame()), TypeError, "found pandas.DataFrame: make a DataFrame w"),
-    (lambda p, m: convert("/nope"), OSError, "check the URL"),
+    (lambda p, m: convert("/nope"), OSError, "Check the URL"),
     (lambda p, m: convert(table_of_text(m)), ValueError, "read it with Spark, pandas or pyarrow"),
     (lambda p, m: convert(None), TypeError, "or the name of a table, found NoneType: "),
     (lambda p, m: convert("v1"), FileNotFoundError, "use make_spark_converter(spark.table('v1'))"),
