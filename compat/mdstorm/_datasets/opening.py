@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from mdstorm._datasets.sources import open_source, opened
+from mdstorm._datasets.sources import Openable, open_source, opened
 from mdstorm_backend.base import suggests_keywords
 from mdstorm_backend.datasets import SampleDataset, add_columns, check_row_numbers
 from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow
@@ -98,5 +98,6 @@ def open_dataset(
         filesystem=filesystem,
         as_of=AsOf(version, timestamp),
     )
+    found = opened(dataset, missing_fields=isinstance(source, Openable))
     added = {"files": files, "files_below": files_below, "max_file_bytes": max_file_bytes}
-    return add_columns(opened(dataset).source, {**added, "row_numbers": row_numbers})
+    return add_columns(found.source, {**added, "row_numbers": row_numbers})

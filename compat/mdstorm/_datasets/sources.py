@@ -130,7 +130,13 @@ def open_source(
     return dataset
 
 
-def opened(dataset: SampleDataset, *, decode: bool = True, floats: Floats = AS_STORED) -> Opened:
+def opened(
+    dataset: SampleDataset,
+    *,
+    decode: bool = True,
+    floats: Floats = AS_STORED,
+    missing_fields: bool = False,
+) -> Opened:
     """Decode an open dataset by its schema, or infer the schema.
 
     Parameters
@@ -141,8 +147,13 @@ def opened(dataset: SampleDataset, *, decode: bool = True, floats: Floats = AS_S
         Whether fields that Petastorm stored encoded are decoded.
     floats : Floats
         The types in which decimals and floating-point numbers are read.
+    missing_fields : bool
+        Whether fields may be missing, as partition columns are if files are listed.
     """
     stored = stored_unischema(dataset)
+    if stored is not None and missing_fields:
+        there = [field for name, field in stored.fields.items() if name in dataset.schema]
+        stored = stored.create_schema_view(there)
     _warn_of_columns(dataset)
     is_encoded = stored is not None and isinstance(dataset, ParquetDataset)
     if isinstance(dataset, ParquetDataset) and stored is not None:
