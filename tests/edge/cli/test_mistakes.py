@@ -21,7 +21,7 @@ MISTAKES = [
     ("convert P", 2, "Missing argument 'DST'"),
     ("convert P M", 3, "overwrite=True (--overwrite)"),
     ("convert P P/mds", 2, "choose another destination"),
-    ("convert /nope OUT", 3, "check the URL"),
+    ("convert /nope OUT", 3, "Check the URL"),
     ("convert CSV OUT", 2, "is not a Parquet file"),
     ("convert EMPTY OUT", 3, "has no Parquet files"),
     ("convert M OUT", 2, "needs no conversion"),
