@@ -24,7 +24,10 @@ from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.display import shown_urls
 from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import columns, footers
+from mdstorm_backend.parquet.common_schema import common_schema
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
+from mdstorm_backend.parquet.partitions import partition_columns
+from mdstorm_backend.parquet.stored_columns import StoredColumns
 from mdstorm_backend.read import fingerprint_of
 from mdstorm_backend.storage import LOCAL_ROOT, Location, Pins, modification_of
 from mdstorm_backend.storage.stores.store import store_of
@@ -105,18 +108,18 @@ def _open_files(
     _check_not_of_iceberg(url, found)
     # Directory names are partition columns only if a single directory was given.
     paths = names if is_directory else [name.rpartition("/")[2] for name in names]
-    fields, partitions = columns.partition_columns(paths, url)
-    partition_columns = tuple(field.name for field in fields)
+    fields, partitions = partition_columns(paths, url)
+    of_partitions = tuple(field.name for field in fields)
     file_urls = [location.file_url(name) for name in names]
     row_groups = [
         footers.RowGroup(url, name, ordinal, rows, partition, nbytes)
         for url, name, footer, partition in zip(file_urls, names, found, partitions, strict=True)
         for ordinal, (rows, nbytes) in enumerate(zip(footer.rows, footer.nbytes, strict=True))
     ]
-    stored = columns.common_schema([footer.schema for footer in found], file_urls)
-    fields += [field for field in stored if field.name not in partition_columns]
+    stored = common_schema([footer.schema for footer in found], file_urls)
+    fields += [field for field in stored if field.name not in of_partitions]
     arrow = columns.without_unsupported(pa.schema(fields, stored.metadata), found)
-    schema, left_out = columns.columns_of(arrow, partition_columns, found, row_groups, url)
+    schema, left_out = columns.columns_of(arrow, of_partitions, found, row_groups, url)
     described = list(zip(files, found, strict=True))
     text = "\n".join(f"{f.name} {f.size} {footer.digest} {footer.rows}" for f, footer in described)
     # Earlier versions identified a file by its time, so that states did not load into copies.
@@ -128,7 +131,7 @@ def _open_files(
         tuple(row_groups),
         schema,
         arrow,
-        partition_columns,
+        of_partitions,
         left_out,
         fingerprint_of(text.encode()),
         cache,
@@ -319,7 +322,7 @@ def open_snapshot(
     is_whole = [not keep_row_groups and _is_described(file, table) for file in table.files]
     read = [info for info, whole in zip(infos, is_whole, strict=True) if not whole]
     found = iter(footers.read_footers(base, read, cache or CacheOptions()))
-    stored = columns.StoredColumns(arrow, fields)
+    stored = StoredColumns(arrow, fields)
     names = [name for name in fields if name not in table.partition_columns]
     described: list[footers.Footer] = []
     row_groups: list[footers.RowGroup] = []
@@ -409,7 +412,7 @@ def _is_described(file: snapshot.LiveFile, table: snapshot.TableSnapshot) -> boo
 
 
 def _renamed(
-    footer: footers.Footer, stored: columns.StoredColumns, names: Sequence[str], url: str
+    footer: footers.Footer, stored: StoredColumns, names: Sequence[str], url: str
 ) -> footers.Footer:
     """Return the footer of a table file, with the table's column names."""
     places = stored.names_in(footer.schema, names, url)

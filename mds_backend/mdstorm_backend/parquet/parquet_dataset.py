@@ -33,9 +33,10 @@ from mdstorm_backend.errors import CorruptDatasetError, CredentialsError
 from mdstorm_backend.format import Column, Schema, plain_type
 from mdstorm_backend.format.values.arrow_types import cast
 from mdstorm_backend.parquet import footers
-from mdstorm_backend.parquet.columns import StoredColumns, partition_texts, read_errors
 from mdstorm_backend.parquet.open_files import FileSource, OpenFiles, files_identity
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
+from mdstorm_backend.parquet.partitions import partition_texts
+from mdstorm_backend.parquet.stored_columns import StoredColumns, read_errors
 from mdstorm_backend.read import OpenShards, fingerprints_of
 from mdstorm_backend.storage import Location, Pins
 from mdstorm_backend.tables.snapshot import TableField

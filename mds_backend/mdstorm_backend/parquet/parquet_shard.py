@@ -28,8 +28,8 @@ from mdstorm_backend.format.values.batch import (
     take_values,
 )
 from mdstorm_backend.format.values.python_objects import first_failure, python_objects
-from mdstorm_backend.parquet.columns import StoredColumns, read_errors
 from mdstorm_backend.parquet.footers import RowGroup
+from mdstorm_backend.parquet.stored_columns import StoredColumns, read_errors
 from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous

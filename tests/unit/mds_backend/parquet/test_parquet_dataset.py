@@ -37,7 +37,7 @@ from mdstorm_backend.parquet import (
     parquet_dataset,
     value_bounds,
 )
-from mdstorm_backend.parquet.columns import StoredColumns
+from mdstorm_backend.parquet.stored_columns import StoredColumns
 
 
 def write(path: Path, numbers: Any, **options: Any) -> str:
