@@ -127,18 +127,16 @@ class Project:
         """Return the nearest directory above with code that uses either library, and its files.
 
         Subdirectories with their own lists only count if no other files use one. Without such code,
-        configuration and commands determine the directory. Files in nearer directories are added.
+        configuration and commands determine the directory. Files next to the installer are added.
         """
         deployed = [one for one in path.parents if one.name.lower() not in _DEPLOYING]
         for directories in (deployed, path.parents):
             for is_wanted in (is_code, bool):
                 for under in (self._own, self._below):
-                    nearer = list(self._below.get(path.parent, ()))
                     for directory in directories:
                         files = under.get(directory, ())
                         if any(self.facts[one].needs for one in files if is_wanted(one)):
-                            return directory, [*nearer, *files]
-                        pass
+                            return directory, [*self._below.get(path.parent, ()), *files]
         return None, []
 
     def _under(self, ends: set[Path]) -> dict[Path, list[Path]]:
