@@ -30,6 +30,7 @@ USES = {
         "mdstorm_backend/loaders/agreement.py": "compared",
         "mdstorm_backend/loaders/reader_options.py": "compared",
         "mdstorm_backend/maintenance/inspect.py": "shown",
+        "mdstorm_backend/maintenance/verify.py": "whether these are all shards",
         "mdstorm_backend/parquet/parquet_dataset.py": "with the files' times, names cached files",
         "mdstorm_backend/read/sample_source.py": "part of a view's fingerprint",
     },

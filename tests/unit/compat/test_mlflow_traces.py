@@ -563,6 +563,7 @@ def random_run(seed: int, at: Path) -> tuple[Callable[[int, int], Any], list[tup
     return make, parts
 
 
+@pytest.mark.filterwarnings("ignore:Trying to partition")  # tested elsewhere
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=pytest.mark.long if seed > 4 else ()) for seed in range(30)]
 )
