@@ -227,14 +227,16 @@ def _wait_until_idle() -> None:
 
 def _work() -> list[bytes] | None:
     """Return the time that other threads and children have used; None if one is running."""
-    tasks = [Path(f"/proc/{pid}/task") for pid in _descendants(os.getpid())]
     own = threading.get_native_id()
-    stats = [
-        (task / "stat").read_bytes().rpartition(b") ")[2].split()
-        for folder in tasks
-        for task in folder.iterdir()
-        if task.name != str(own)
-    ]
+    try:
+        stats = [
+            (task / "stat").read_bytes().rpartition(b") ")[2].split()
+            for pid in _descendants(os.getpid())
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            if task.name != str(own)
+        ]
+    except (FileNotFoundError, ProcessLookupError):  # one has just ended
+        return None
     is_busy = any(fields[0] in (b"R", b"D") for fields in stats)
     return None if is_busy else [b" ".join(fields[11:13]) for fields in stats]
 
