@@ -63,7 +63,7 @@ def test_every_entry_point_reads_a_table_by_name(orders: Catalog, tmp_path: Path
     for command in ("inspect", "head", "verify"):
         assert run(command, NAME).exit_code == 0
     assert sorted(row["n"] for row in open_dataset(NAME)) == NEWEST
-    with pytest.raises(DatasetNotFoundError, match=rf"make_batch_reader\('{NAME}'\)"):
+    with pytest.raises(DatasetNotFoundError, match=rf"make_batch_reader\('uc://{NAME}'\)"):
         StreamingDataset(remote=NAME, batch_size=1)
     assert orders.unity.asked == {f"id-of-{NAME}": 1}
     assert not orders.guard.outside
