@@ -137,7 +137,9 @@ def convert_parquet(
     row_bytes = _bytes_per_row(source, schema)
     # The empty list is kept so that conversions started by earlier versions keep their ids.
     writing = [schema.to_json(), [], asdict(format_), dict(extra or {}), cut_at]
-    identity = [_VERSION, FORMAT_VERSION, source.content_identity(), fields.names, writing]
+    # As earlier versions identified the source, so that their conversions are resumed.
+    content = source.former or source.content_identity()
+    identity = [_VERSION, FORMAT_VERSION, content, fields.names, writing]
     if files is not None:
         state = files.identity() if resume else None
         resume = state is not None

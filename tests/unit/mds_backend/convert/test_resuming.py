@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -211,6 +212,18 @@ def test_conversion_resumes_after_its_process_is_killed(
     assert "_mdstorm_writing" in names(tmp_path / "mds", "")
     assert resumed(source, tmp_path / "mds") == 40
     assert names(tmp_path / "mds", "writing") == set()
+
+
+def test_conversion_has_the_id_that_earlier_versions_gave_it(tmp_path: Path) -> None:
+    """Otherwise no conversion that an earlier version began would be resumed."""
+    golden = Path(__file__).parents[2] / "compat/etl/golden/codecs"
+    (tmp_path / "source").mkdir()
+    file = tmp_path / "source" / "0.parquet"
+    shutil.copyfile(next(golden.glob("part-00000-*.parquet")), file)
+    os.utime(file, (5, 5))
+    source = open_parquet(str(tmp_path / "source"))
+    convert_parquet(source, str(tmp_path / "mds"), columns=["id"], progress=False)
+    assert names(tmp_path / "mds", ".mds") == {"part-00000-ff3efac7-0.00000.mds"}
 
 
 @pytest.mark.parametrize("damage", ["shard cut", "shard gone", "note cut", "note of another"])
