@@ -39,5 +39,10 @@ def test_changed_data_give_old_rows_or_an_error(
     if reader in ("torch", "tf") and found["opened"] == "new":
         # The loader opens the files when it is first used, and counts what the converter counted.
         del found["opened"]
+    if reader == "tf":  # TensorFlow's error begins with the function that raised ours
+        found = {
+            m: f[f.find("Dataset") :] if f.startswith("UnknownError") else f
+            for m, f in found.items()
+        }
     wrong = {m: f for m, f in found.items() if not f.startswith(tuple(expected))}
     assert wrong == {}
