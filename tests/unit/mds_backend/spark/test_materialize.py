@@ -240,7 +240,7 @@ def test_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None:
     ("options", "message"),
     [
         ({"outt": 1}, r"argument \['outt'\]"), ({"columns": {"x": "int"}}, "'x' is not a column"),
-        ({"columns": {"id": "str"}}, "Mismatched"), ({"columns": {"id": "no"}}, "unsupported"),
+        ({"columns": {"id": "str"}}, "Mismatched"), ({"columns": {"id": "no"}}, "unknown"),
         ({"compression": "lzo"}, "'lzo' is unknown"), ({"hashes": ["crc"]}, "'crc' is unknown"),
         ({"size_limit": "huge"}, "is not a size"), ({"max_workers": 0}, "max_workers must be"),
         ({"storage_options": {"secret": "hush"}}, "their own credentials"),
@@ -250,7 +250,7 @@ def test_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None:
 def test_invalid_arguments_for_a_dataset_per_partition_raise_error(
     spark: Any, target: Path, options: dict[str, Any], message: str
 ) -> None:
-    of_types = message == "unsupported"
+    of_types = message == "unknown"
     kind = errors.UnsupportedTypeError if of_types else errors.InvalidArgumentError
     with pytest.raises(kind, match=message):
         dataframe_to_mds(spark.range(3), mds_kwargs={"out": str(target), **options})

@@ -187,9 +187,9 @@ def test_index_is_uploaded_after_all_shards(monkeypatch: pytest.MonkeyPatch, out
         ({"hashes": ["sha1", "md5"]}, "unique and in sorted"), ({"retry": -1}, "retry must be"),
         ({"max_workers": 0}, "max_workers must be"), ({"max_workers": True}, "max_workers must be"),
         ({"columns": None}, "columns are not known"), ({"columns": {}}, "at least one entry"),
-        ({"columns": {"a": "list[str]"}}, "unsupported"), ({"columns": {5: "str"}}, "{5: 'str'}"),
+        ({"columns": {"a": "list[str]"}}, "did you mean list"), ({"columns": {5: "a"}}, "found 5"),
         *(({"columns": {"a": text}}, repr(text)) for text in ("ndarray:bool", "ndarray:int32:0")),
-        ({"columns": {"a": "str:x", "b": "int"}}, "{'a': 'str:x'} is"),
+        ({"columns": {"a": "str:x", "b": "int"}}, "{'a': 'str:x'}: did you mean str"),
     ],
     ids=value_id,
 )  # fmt: skip

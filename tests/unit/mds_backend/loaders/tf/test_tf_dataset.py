@@ -20,7 +20,14 @@ from tests.kit.loaders import column as torch_column
 from tests.kit.loaders import torch_loader as torch_of
 from tests.kit.small_datasets import array_of, write_dataset, write_numbers
 
-from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import (
+    Dataset,
+    ElasticOrder,
+    ExactOrder,
+    StreamingDataLoader,
+    StreamingDataset,
+    open_dataset,
+)
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import Epochs, ReaderOptions
 from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches, tf_pipeline, tf_runs
@@ -160,8 +167,9 @@ def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
 
 
 def test_damaged_shard_raises_error_in_loop(tmp_path: Path) -> None:
-    dataset = write_numbers(tmp_path, 20, tasks=2)
-    Path(dataset.location.path, dataset.index.shards[1].raw_data.basename).write_bytes(b"damaged")
+    stored = write_numbers(tmp_path, 20, tasks=2)
+    Path(stored.location.path, stored.index.shards[1].raw_data.basename).write_bytes(b"damaged")
+    dataset = open_dataset(stored.url)
     with pytest.raises(tf.errors.OpError, match="holds 7 bytes, but the index records") as raised:
         list(make(dataset))
     # Python's traceback, which TensorFlow puts in front of the message, does not describe damage.
