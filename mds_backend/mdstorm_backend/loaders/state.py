@@ -202,9 +202,8 @@ def _check_compared(
 
 def _table_version(dataset: Any) -> int | None:
     """Return the version of the table that a dataset is read from; None if it is no table."""
-    while dataset is not None and getattr(dataset, "table_version", None) is None:
-        dataset = getattr(dataset, "stored", None) or getattr(dataset, "source", None)
-    return None if dataset is None else int(dataset.table_version)
+    version = getattr(getattr(dataset, "stored", dataset), "table_version", None)
+    return None if version is None else int(version)
 
 
 def _nodes(state: Mapping[str, Any], key: str) -> int | None:

@@ -517,7 +517,9 @@ def random_loader(random: np.random.Generator, at: Path) -> tuple[int, Callable[
     return size, lambda rank: converter.make_torch_dataloader(batch_size, cur_shard=rank, **given)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.long if seed > 2 else ()) for seed in range(20)]
+)
 def test_run_id_gives_rows_of_each_step(seed: int, data: Path, run: str) -> None:
     random = np.random.default_rng(seed)
     size, make = random_loader(random, data)
@@ -565,7 +567,7 @@ def random_run(seed: int, at: Path) -> tuple[Callable[[int, int], Any], list[tup
 
 @pytest.mark.filterwarnings("ignore:Trying to partition")  # tested elsewhere
 @pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=pytest.mark.long if seed > 4 else ()) for seed in range(30)]
+    "seed", [pytest.param(seed, marks=pytest.mark.long if seed > 1 else ()) for seed in range(30)]
 )
 def test_steps_of_a_run_in_changing_worlds_are_those_that_were_read(
     seed: int, data: Path, run: str

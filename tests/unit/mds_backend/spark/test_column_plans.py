@@ -190,7 +190,7 @@ def test_unsupported_column_raises_error_only_if_selected() -> None:
 
 
 def test_unknown_encodings_and_repeated_names_raise_error() -> None:
-    with pytest.raises(UnsupportedTypeError, match="is unsupported"):
+    with pytest.raises(UnsupportedTypeError, match="unknown encodings"):
         plan_columns([field("v", "long")], {"v": "int65"})
     with pytest.raises(InvalidArgumentError, match="occur more than once"):
         plan_columns([field("v", "long"), field("v", "long")], {"v": "int"})

@@ -97,7 +97,7 @@ def test_dataset_is_written_read_and_removed_and_second_write_raises_error(
 ) -> None:
     index = write(store.location, compression)
     assert len(index.shards) > 2
-    with pytest.raises(WriteError, match="in the meantime"):
+    with pytest.raises(WriteError, match="another writer is using the same directory"):
         write(store.location, compression)
     dataset = open_dataset(store.url, storage_options=store.storage_options)
     assert dataset.to_table().equals(TABLE)
