@@ -201,7 +201,10 @@ T = TypeVar("T")
 #: Maximum pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
 #: Errors for which retrying does not help.
-_FINAL = (*ABSENT, NotADirectoryError, errors.CredentialsError, ReplacedError)
+_FINAL = (
+    *(*ABSENT, NotADirectoryError),
+    *(errors.CredentialsError, errors.NameNodeError, ReplacedError),
+)
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 _logger = logging.getLogger(__name__)
@@ -237,7 +240,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
     Raises
     ------
     FileNotFoundError, IsADirectoryError, NotADirectoryError
-    CredentialsError, ReplacedError, LocalDiskError
+    CredentialsError, NameNodeError, ReplacedError, LocalDiskError
         Immediately, since retrying does not help.
     CorruptDatasetError, StorageError
         When all attempts have failed.

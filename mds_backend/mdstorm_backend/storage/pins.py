@@ -10,7 +10,9 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import stat
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -183,25 +185,40 @@ class PinnedFile:
 
     def __init__(self, pins: Pins, name: str) -> None:
         self._pins, self._name = pins, name
-        path = pins.path(name)
-        try:
-            self.file = pa.OSFile(os.fsencode(path))
-        except OSError as error:
-            if os.path.isdir(path):  # Arrow's error has no number
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from error
-            raise
+        self.file, self._descriptor = _opened_twice(pins.path(name))
+        weakref.finalize(self, os.close, self._descriptor)
         self.check()
         self.size: int = self.file.size()
 
     def check(self) -> None:
         """Raise DatasetChangedError if the file was written to."""
-        self._pins.compare(self._name, os.fstat(self.file.fileno()))
+        self._pins.compare(self._name, os.fstat(self._descriptor))
 
     def read_last(self, count: int) -> bytes:
         """Return the last bytes of the file."""
         found: bytes = self.file.read_at(count, self.size - count)
         self.check()
         return found
+
+
+def _opened_twice(path: str) -> tuple[pa.OSFile, int]:
+    """Open a file for Arrow, and a descriptor of the same file, which older pyarrow does not give.
+
+    If the path leads to another file in between, both are opened again.
+    """
+    while True:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            file = pa.OSFile(os.fsencode(path))
+            if os.path.samestat(found, os.stat(path)):
+                return file, descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
 class PinnedMap(mmap.mmap):

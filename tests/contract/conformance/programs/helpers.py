@@ -63,8 +63,8 @@ def _weighted(readers: list[Any], weights: list[float]) -> WeightedSamplingReade
 
 
 def one_of_two_readers_is_certain(place: Place) -> Any:
-    one = make_batch_reader(place.numbers(4), **CALM)
-    other = make_batch_reader(place.numbers(4), **CALM)
+    url = place.numbers(4)
+    one, other = (make_batch_reader(url, **CALM) for _ in range(2))
     with _weighted([one, other], [1.0, 0.0]) as reader:
         found = [batch.id.tolist() for batch in reader]
         return [found, reader.batched_output, list(reader.schema.fields), reader.last_row_consumed]

@@ -216,7 +216,7 @@ def test_filters_on_partitions_accept_strings(tmp_path: Path, text: str) -> None
     write_deltalake(str(tmp_path / "t"), rows, partition_by=["p"])
     for condition in ("=", text), (">=", text), ("in", [text]):
         assert ids(tmp_path / "t", filters=[("p", *condition)]) == [1]
-    with pytest.raises(InvalidArgumentError, match="pass a value of the column's type"):
+    with pytest.raises(InvalidArgumentError, match=r"'neither'.*pass a (value|datetime\.date)"):
         ids(tmp_path / "t", filters=[("p", "=", "neither")])
 
 
