@@ -82,8 +82,8 @@ def open_dataset(
     --------
     >>> import pyarrow as pa
     >>> import pyarrow.parquet as pq
-    >>> pq.write_table(pa.table({"id": range(4), "x": [0.5, 1.5, 2.5, 3.5]}), "/tmp/door.parquet")
-    >>> dataset = open_dataset("/tmp/door.parquet")
+    >>> pq.write_table(pa.table({"id": range(4), "x": [0.5, 1.5, 2.5, 3.5]}), "/tmp/rows.parquet")
+    >>> dataset = open_dataset("/tmp/rows.parquet")
     >>> len(dataset), float(dataset[2]["x"])
     (4, 2.5)
     >>> dataset.numbers([("x", ">", 1)]).tolist()
