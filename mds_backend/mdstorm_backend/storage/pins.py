@@ -12,7 +12,6 @@ import mmap
 import os
 import stat
 import time
-import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -183,16 +182,23 @@ class PinnedFile:
         If there is no such file.
     """
 
+    _descriptor: int | None = None
+
     def __init__(self, pins: Pins, name: str) -> None:
         self._pins, self._name = pins, name
         self.file, self._descriptor = _opened_twice(pins.path(name))
-        weakref.finalize(self, os.close, self._descriptor)
         self.check()
         self.size: int = self.file.size()
 
     def check(self) -> None:
         """Raise DatasetChangedError if the file was written to."""
-        self._pins.compare(self._name, os.fstat(self._descriptor))
+        if self._descriptor is not None:  # else a generator that reads it is garbage, too
+            self._pins.compare(self._name, os.fstat(self._descriptor))
+
+    def __del__(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def read_last(self, count: int) -> bytes:
         """Return the last bytes of the file."""
