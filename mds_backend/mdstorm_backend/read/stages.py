@@ -107,7 +107,7 @@ class Gather(Stage):
         self.exact_nulls = nulls = reading.keeps_nulls or reading.steps.treat_nulls
         outputs = reading.outputs if reading.only_copies else ()
         self._gather = Gatherer.of(
-            reading.dataset, reading.names, exact_nulls=nulls, outputs=outputs
+            reading.dataset, reading.stored_names, exact_nulls=nulls, outputs=outputs
         )
         self.schema = self._gather.schema
         self.damage = Damage(reading.dataset, self.schema.names, self._gather)

@@ -116,7 +116,7 @@ class Reading:
     dataset : SampleSource
         The dataset.
     names : sequence of str or None
-        The columns to read, in this order; None for all.
+        The columns to read, in this order, and perhaps masks; None for all.
     steps : Steps
         What is done to them.
     outputs : sequence of Output
@@ -134,7 +134,16 @@ class Reading:
     @cached_property
     def schema(self) -> Schema:
         """The columns that are read, as they are stored."""
-        return self.dataset.schema.select(self.dataset.select(self.names))
+        return self.dataset.schema.select(self.dataset.select(self.stored_names))
+
+    @cached_property
+    def stored_names(self) -> Sequence[str] | None:
+        """The columns to read without masks, which steps make; None for all."""
+        masks = {name + MASK_SUFFIX for name in self.steps.null_masks}
+        if self.names is None or not masks:
+            return self.names
+        masks.difference_update(self.dataset.schema.names)
+        return [name for name in self.names if name not in masks]
 
     @cached_property
     def kept(self) -> Schema:

@@ -13,6 +13,7 @@ from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.elastic.elastic_settings import SETTINGS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.order import Order, check_order, given_world
 from mdstorm_backend.read import check_decode
 from mdstorm_backend.storage import check_no_secrets
@@ -105,7 +106,8 @@ class DatasetSettings(SimpleNamespace):
     @property
     def stored_columns(self) -> list[str] | None:
         """The columns to read, without those that arguments add; None for all."""
-        added = {*(self.files or ()), self.row_numbers}
+        masks = (name + MASK_SUFFIX for name in self.null_masks)
+        added = {*(self.files or ()), self.row_numbers, *masks}
         return self.columns and [name for name in self.columns if name not in added]
 
     @property

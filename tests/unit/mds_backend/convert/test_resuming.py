@@ -119,9 +119,9 @@ def test_first_interrupt_waits_for_running_tasks_and_second_does_not(
         begun.append(threading.current_thread())
         if len(begun) == 1:
             interrupt(0.001)
-            logged.wait(5)
+            logged.wait(60)
             interrupt(0.1)
-            may_end.wait(5)
+            may_end.wait(60)
         return batch
 
     logger = logging.getLogger("mdstorm_backend.convert.conversion")

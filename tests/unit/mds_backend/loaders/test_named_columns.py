@@ -59,8 +59,7 @@ def listings(pair: Sequence[str]) -> list[list[str] | None]:
     """Return lists of columns: all, one that no argument names, and each that an argument adds."""
     added = [name for argument in pair for name in GIVEN[argument][1]]
     needed = ["n"] if {"null_masks", "fill_nulls"} & {*pair} else []
-    listed = [name for name in added if name not in ("n", "n_is_null")]  # masks are never listed
-    return [None, ["other", *needed], *([*needed, name] for name in listed)]
+    return [None, ["other", *needed], *([*needed, name] for name in added if name != "n")]
 
 
 CASES = [(pair, columns) for pair in PAIRS for columns in listings(pair)]

@@ -50,9 +50,26 @@ def guard(started_s3: S3Server) -> Iterator[GuardedS3]:
         yield found
 
 
+class Clock:
+    """The `renewal` clock, which tests advance."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = time.time()
+        monkeypatch.setattr(renewal.time, "time", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
 @pytest.fixture
 def place(
-    guard: GuardedS3, s3: S3Server, monkeypatch: pytest.MonkeyPatch, fresh_filesystems: None
+    guard: GuardedS3,
+    s3: S3Server,
+    monkeypatch: pytest.MonkeyPatch,
+    fresh_filesystems: None,
+    clock: Clock,
 ) -> Location:
     """A directory with one file, on a server that does not accept the keys in the environment."""
     guard.reset()
@@ -61,14 +78,6 @@ def place(
     Location.of(f"s3://{BUCKET}/{PREFIX}", {"endpoint_url": s3.url}).write("a", [b"content"])
     monkeypatch.setenv("AWS_ENDPOINT_URL", guard.url)
     return Location(f"s3://{BUCKET}/{PREFIX.rstrip('/')}", credentials=Vendor("t"))
-
-
-class Clock:
-    """The `renewal` clock, which tests advance."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = time.time()
-        monkeypatch.setattr(renewal.time, "time", lambda: self.now)
 
 
 def test_location_reads_with_credentials_from_its_provider(
@@ -87,7 +96,7 @@ def test_location_reads_with_credentials_from_its_provider(
 
 
 def test_request_with_expired_credentials_is_repeated_once(
-    place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
+    place: Location, guard: GuardedS3, clock: Clock
 ) -> None:
     """The token expires early on the server, as if the clocks differed."""
     reads: list[Any] = [
@@ -96,7 +105,6 @@ def test_request_with_expired_credentials_is_repeated_once(
         place.list_files,
         lambda: place.read_range("a", 0, 2),
     ]
-    clock = Clock(monkeypatch)
     for read in reads:
         read()
         clock.now += 120
@@ -109,12 +117,11 @@ def test_request_with_expired_credentials_is_repeated_once(
 
 
 def test_credentials_that_expire_without_notice_are_renewed_after_being_refused(
-    place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
+    place: Location, guard: GuardedS3, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each token expires after ten seconds, but its lease does not state that."""
     fetch = Vendor.fetch
     monkeypatch.setattr(Vendor, "fetch", lambda self: replace(fetch(self), expires=inf))
-    clock = Clock(monkeypatch)
     for count in range(1, 4):
         assert place.read("a") == b"content"
         assert len(guard.handed_out) == count
@@ -134,9 +141,8 @@ def test_new_credentials_that_are_already_expired_raise_error(
 
 
 def test_threads_share_one_request_for_credentials_and_renew_them_before_expiry(
-    place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
+    place: Location, guard: GuardedS3, clock: Clock
 ) -> None:
-    clock = Clock(monkeypatch)
     provider = Vendor("t")
     begin = threading.Barrier(8)
 
@@ -159,9 +165,12 @@ def test_threads_share_one_request_for_credentials_and_renew_them_before_expiry(
 
 
 def test_failed_renewal_is_logged_and_old_credentials_are_used_until_expiry(
-    place: Location, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: Location,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    clock, provider = Clock(monkeypatch), Vendor("t")
+    provider = Vendor("t")
     first = provider.current()
     clock.now += 3590
     monkeypatch.setattr(Vendor, "failing", True)
@@ -201,9 +210,8 @@ def test_forked_child_uses_its_parents_credentials(place: Location, guard: Guard
 
 
 def test_credentials_that_seem_expired_due_to_a_wrong_clock_are_used(
-    place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
+    place: Location, guard: GuardedS3, clock: Clock
 ) -> None:
-    clock = Clock(monkeypatch)
     clock.now += 7200
     for _ in range(3):
         assert place.read("a") == b"content"
