@@ -11,7 +11,6 @@ import pytest
 
 from mdstorm import TransformSpec, make_batch_reader, make_reader
 from mdstorm.predicates import PredicateBase, in_lambda, in_negate
-from mdstorm_backend import MDSWriter
 
 
 def scale_pixels(rows: Any) -> Any:
@@ -74,19 +73,3 @@ def test_key_error_in_a_predicate_names_the_predicate(
         notes = notes_of(lambda: list(reader))
     assert notes[0].startswith("The predicate ")
     assert name in notes[0]
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
-@pytest.mark.parametrize("workers", [0, 1])
-def test_key_error_in_batch_map_names_the_function(tmp_path: Path, workers: int) -> None:
-    # Worker processes of the tests above import this module, and need no PyTorch.
-    from mdstorm_backend import StreamingDataLoader, StreamingDataset
-
-    with MDSWriter(out=str(tmp_path), columns={"id": "int"}) as writer:
-        writer.write({"id": 1})
-    dataset = StreamingDataset(local=str(tmp_path), batch_size=1)
-    loader = StreamingDataLoader(dataset, 1, batch_map=scale_pixels, num_workers=workers)
-    with pytest.raises(KeyError, match="pixels") as caught:
-        next(iter(loader))
-    shown = [str(caught.value), *getattr(caught.value, "__notes__", [])]
-    assert any("The batch_map function scale_pixels raised this error." in each for each in shown)

@@ -1,5 +1,7 @@
 """Changing batches before they reach the model, with `batch_map` and copies to a `device`."""
 
+import re
+import sys
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -145,6 +147,21 @@ def test_batch_map_that_returns_none_raises_error(url: str, kind: type, num_work
         TransformError, match=r"batch_map returned None .*forgetful must return the model's inputs"
     ):
         next(iter(loader))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("kind", [StreamingDataset, Own])
+def test_key_error_in_batch_map_names_the_function(url: str, kind: type, num_workers: int) -> None:
+    def scale_pixels(batch: Any) -> Any:
+        return batch["pixels"]
+
+    loader = loader_in("elastic", url, BATCH, kind, batch_map=scale_pixels, num_workers=num_workers)
+    with pytest.raises(KeyError, match="pixels") as caught:
+        next(iter(loader))
+    shown = [str(caught.value), *getattr(caught.value, "__notes__", [])]
+    found = r"The batch_map function \S*scale_pixels raised this error\."
+    assert any(re.search(found, each) for each in shown)
 
 
 @pytest.mark.parametrize("kind", [StreamingDataset, Own])
