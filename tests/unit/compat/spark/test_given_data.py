@@ -1,6 +1,7 @@
 """Existing data: paths instead of a DataFrame, converters over given files, and Delta tables."""
 
 import copy
+import json
 import logging
 import pickle
 from contextlib import nullcontext
@@ -16,6 +17,7 @@ from tests.unit.compat.spark.converters import IN_ORDER, TABLE, Read, with_eithe
 from mdstorm._spark.stored_data import databricks_path
 from mdstorm.errors import (
     ArgumentTypeError,
+    DatasetChangedError,
     DatasetNotFoundError,
     InvalidArgumentError,
     StateMismatchError,
@@ -161,6 +163,29 @@ def test_files_outside_dataset_raise_error(tmp_path: Path, read: Read) -> None:
     for urls, text in ((others, "is not one of the .* shards"), ([], "is empty")):
         with pytest.raises(InvalidArgumentError, match=text):
             read(SparkDatasetConverter(dataset.url, urls, 5))
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda shards: shards.pop(), "its index no longer lists all of the converter's files"),
+        (lambda shards: shards[0].update(samples=1), r"its files had 500 rows, and now have \d+"),
+        (lambda shards: shards[0]["raw_data"].update(bytes=9999), r"it had \d+ bytes, and now .*"),
+    ],
+    ids=["files", "rows", "bytes"],
+)
+def test_data_changed_after_the_converter_was_made_raise_error_naming_the_change(
+    tmp_path: Path, change: Any, found: str
+) -> None:
+    write_numbers(tmp_path / "mds", 500, shard_size=1000)
+    converter = make_spark_converter(str(tmp_path / "mds"))
+    file = tmp_path / "mds" / "index.json"
+    index = json.loads(file.read_text())
+    change(index["shards"])
+    file.write_text(json.dumps(index))
+    message = rf"was changed after the converter was made \({found}\)\. Make the converter again"
+    with pytest.raises(DatasetChangedError, match=message):
+        with_torch(converter, **IN_ORDER)
 
 
 def test_missing_files_raise_dataset_not_found_on_read(tmp_path: Path) -> None:

@@ -294,3 +294,16 @@ def test_registered_stream_kinds_are_found_by_name(remote: str, notes: Path) -> 
     assert len(dataset) == ROWS // 2
     with pytest.raises(InvalidArgumentError, match=r"is not registered: register it with"):
         StreamingDataset(**arguments, stream_name="none")
+
+
+def test_world_has_the_position_of_a_worker_and_the_counts_of_all() -> None:
+    world = World(num_nodes=2, ranks_per_node=2, workers_per_rank=3, worker=8)
+    assert world.to_json() == {
+        **{"num_nodes": 2, "ranks_per_node": 2, "workers_per_rank": 3, "worker": 8},
+        **{"workers_per_node": 6, "num_ranks": 4, "num_workers": 12},
+        **{"node": 1, "worker_of_node": 2, "rank": 2, "worker_of_rank": 2, "rank_of_node": 0},
+        **{"is_multinode": True, "is_leader": False, "is_local_leader": False},
+    }
+    assert World(2, 2, 3, 0).is_leader
+    assert World(2, 2, 3, 6).is_local_leader
+    assert not World(1, 2, 3, 0).is_multinode
