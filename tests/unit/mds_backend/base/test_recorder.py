@@ -1,8 +1,11 @@
 """A recorder's totals for waits, work and threads; the tests control the clock."""
 
 import copy
+import itertools
 import pickle
+import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -157,15 +160,36 @@ def test_task_continued_in_another_thread_is_recorded(clock: Clock, recorder: Re
     assert recorder.totals()["downloaded_bytes"] == 4
 
 
-def test_batches_that_another_thread_records_while_sizes_are_added_are_counted() -> None:
-    recorder = Recorder()
+def counted_with_another_thread_at(call: int, step: Callable[[Recorder], None]) -> dict[str, float]:
+    """Return what is counted if another thread also takes a step at the n-th call within it."""
+    recorder, calls = Recorder(), itertools.count(1)
 
-    class Interrupted(list[int]):
-        """Sizes; while they are added, another thread takes its turn."""
+    def other(frame: object, event: str, function: object) -> None:
+        if next(calls) == call:
+            sys.setprofile(None)
+            thread = threading.Thread(target=step, args=(recorder,))
+            thread.start()
+            thread.join()
 
-        def __iter__(self) -> Any:
-            recorder.record_received([2])
-            return super().__iter__()
+    sys.setprofile(other)
+    try:
+        step(recorder)
+    finally:
+        sys.setprofile(None)
+    return {name: recorder.totals()[name] for name in ("batches", "rows", "skipped")}
 
-    recorder.record_received(Interrupted([3]))
-    assert (recorder.batches, recorder.rows) == (2, 5)
+
+@pytest.mark.parametrize(
+    ("step", "sums"),
+    [
+        (lambda recorder: recorder.record_sizes([2, 3]), {"batches": 4, "rows": 10, "skipped": 0}),
+        (lambda recorder: recorder.record_received([2]), {"batches": 2, "rows": 4, "skipped": 0}),
+        (lambda recorder: recorder.count("skipped", 3), {"batches": 0, "rows": 0, "skipped": 6}),
+    ],
+    ids=["sizes", "received", "count"],
+)
+def test_nothing_is_lost_at_whichever_call_another_thread_takes_its_turn(
+    step: Callable[[Recorder], None], sums: dict[str, float]
+) -> None:
+    for call in range(1, 8):  # each step has at least as many, and as many returns
+        assert counted_with_another_thread_at(call, step) == sums
