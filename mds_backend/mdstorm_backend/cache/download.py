@@ -200,11 +200,6 @@ T = TypeVar("T")
 
 #: Maximum pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
-#: Errors for which retrying does not help.
-_FINAL = (
-    *(*ABSENT, NotADirectoryError),
-    *(errors.CredentialsError, errors.NameNodeError, ReplacedError),
-)
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 _logger = logging.getLogger(__name__)
@@ -212,6 +207,17 @@ _logger = logging.getLogger(__name__)
 
 class LocalDiskError(OSError):
     """The cache's local disk failed, not the remote storage."""
+
+
+#: Errors for which retrying does not help.
+_FINAL = (
+    *ABSENT,
+    NotADirectoryError,
+    errors.CredentialsError,
+    errors.NameNodeError,
+    ReplacedError,
+    LocalDiskError,
+)
 
 
 def with_retries(
@@ -249,7 +255,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
     while True:
         try:
             return action()
-        except (*_FINAL, LocalDiskError):
+        except _FINAL:
             raise
         except (errors.CorruptDatasetError, OSError) as error:
             if attempt >= attempts:

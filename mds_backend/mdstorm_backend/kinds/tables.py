@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NoReturn
 
 from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.kinds.kind import Kind
 from mdstorm_backend.kinds.place import Place
 from mdstorm_backend.parquet import ParquetDataset, open_snapshot
+from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import (
     AsOf,
+    TableSnapshot,
     is_delta,
     is_hudi,
     is_iceberg,
@@ -20,7 +23,22 @@ from mdstorm_backend.tables import (
 )
 
 
-class Delta(Kind):
+class Table(Kind):
+    """Tables whose own metadata lists the live files and rows."""
+
+    @abstractmethod
+    def snapshot(self, location: Location, as_of: AsOf) -> TableSnapshot:
+        """Return the live files and rows of a version of the table in a directory."""
+
+    def open(self, place: Place) -> ParquetDataset:
+        """Open a version of the table."""
+        found = self.snapshot(place.locations[0], place.as_of or AsOf())
+        return open_snapshot(
+            place.url, found, cache=place.cache, keep_row_groups=place.keep_row_groups
+        )
+
+
+class Delta(Table):
     """Delta tables, whose log lists the live files and rows."""
 
     name = "a Delta table"
@@ -30,15 +48,12 @@ class Delta(Kind):
         """Whether the only URL is that of a directory with a log."""
         return place.location is not None and is_delta(place.location)
 
-    def open(self, place: Place) -> ParquetDataset:
-        """Open a version of the table."""
-        table = open_delta(place.locations[0], place.as_of or AsOf())
-        return open_snapshot(
-            place.url, table, cache=place.cache, keep_row_groups=place.keep_row_groups
-        )
+    def snapshot(self, location: Location, as_of: AsOf) -> TableSnapshot:
+        """Read the log."""
+        return open_delta(location, as_of)
 
 
-class Iceberg(Kind):
+class Iceberg(Table):
     """Iceberg tables, whose metadata files list the live files and rows."""
 
     name = "an Iceberg table"
@@ -52,12 +67,9 @@ class Iceberg(Kind):
         """Whether the only URL is that of a directory with metadata."""
         return place.location is not None and is_iceberg(place.location)
 
-    def open(self, place: Place) -> ParquetDataset:
-        """Open a snapshot of the table."""
-        table = open_iceberg(place.locations[0], place.as_of or AsOf())
-        return open_snapshot(
-            place.url, table, cache=place.cache, keep_row_groups=place.keep_row_groups
-        )
+    def snapshot(self, location: Location, as_of: AsOf) -> TableSnapshot:
+        """Read the metadata file and the manifests."""
+        return open_iceberg(location, as_of)
 
 
 class Hudi(Kind):

@@ -194,16 +194,10 @@ def _check_compared(
         if not isinstance(settings, Mapping):
             raise damaged(f"'settings' must be a mapping, found {settings!r}")
         values |= settings
-    check_equal(there, here, options.dataset.url, _table_version(options.dataset))
+    check_equal(there, here, options.dataset.url, options.dataset.stored.table_version)
     if is_begun and order.uses_seed and not flag(ours, "finished"):
         # A state that names no rank is the same on all ranks, and was usually taken on the first.
         order.check_seed(state.get("shuffle_seed"), ours.get("rank", 0))
-
-
-def _table_version(dataset: Any) -> int | None:
-    """Return the version of the table that a dataset is read from; None if it is no table."""
-    version = getattr(getattr(dataset, "stored", dataset), "table_version", None)
-    return None if version is None else int(version)
 
 
 def _nodes(state: Mapping[str, Any], key: str) -> int | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from mdstorm_backend.tables.delta import is_delta, open_delta
 from mdstorm_backend.tables.iceberg import is_iceberg, is_metadata, open_iceberg
 from mdstorm_backend.tables.layouts import is_hudi, unread_message
-from mdstorm_backend.tables.snapshot import AsOf, check_as_of
+from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, check_as_of
 
 __all__ = [
     "AsOf",
+    "TableSnapshot",
     "check_as_of",
     "is_delta",
     "is_hudi",
