@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.kinds.place import Place
+
+_Turn: TypeAlias = Literal["first", "then", "last", "never"]
 
 #: The kinds by name. Each kind registers itself.
 KINDS: dict[str, Kind] = {}
@@ -27,15 +29,16 @@ class Kind(ABC):
         What reads it in place, for messages.
     format : str
         The format that catalogs have for its tables; empty if they have none.
-    asked : {"first", "then", "last"}
-        When the kind is asked whether data are its own: most data are of the first one, and the
-        last one opens what is of no other kind.
+    asked : {"first", "then", "last", "never"}
+        When the kind is asked whether data are its own, which takes requests in a store: most data
+        are of the first one, which has no versions, and the last one opens what is of no other
+        kind. One that is never asked is not opened, but explains what is there.
     """
 
     name: ClassVar[str]
     reader: ClassVar[str] = "mdstorm.make_batch_reader"
     format: ClassVar[str] = ""
-    asked: ClassVar[Literal["first", "then", "last"]] = "then"
+    asked: ClassVar[_Turn] = "then"
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):
@@ -76,6 +79,6 @@ class Kind(ABC):
         )
 
 
-def kinds_asked(when: Literal["first", "then", "last"]) -> list[Kind]:
-    """Return the kinds that are asked at this point."""
-    return [kind for kind in KINDS.values() if kind.asked == when]
+def kinds_asked(*turns: _Turn) -> list[Kind]:
+    """Return the kinds that are asked at some points, in the order of these."""
+    return [kind for turn in turns for kind in KINDS.values() if kind.asked == turn]

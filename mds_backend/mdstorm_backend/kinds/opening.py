@@ -72,7 +72,7 @@ def _opened(place: Place) -> SampleDataset:
         table_id = place.table.table_id
         fingerprint, former = fingerprints_of(dataset, lambda of: f"{table_id} {of}")
         return replace(dataset, fingerprint=fingerprint, former=former)
-    for kind in kinds_asked("first"):
+    for kind in [] if place.as_of else kinds_asked("first"):
         if (found := kind.find(place)) is not None:
             return found
     kind = _kind_of(place)
@@ -115,6 +115,6 @@ def _found_instead(place: Place) -> str | None:
     """Return what is at a place without an index; None if nothing is known about it."""
     if (message := unfinished(place.locations[0])) is not None:
         return message
-    others = (kind for kind in (*kinds_asked("then"), *kinds_asked("last")) if kind.is_at(place))
-    kind = next(others, None)
+    kinds = kinds_asked("then", "never", "last")
+    kind = next((kind for kind in kinds if kind.is_at(place)), None)
     return None if kind is None else kind.refusal(place)

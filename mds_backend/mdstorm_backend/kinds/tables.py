@@ -73,9 +73,10 @@ class Iceberg(Table):
 
 
 class Hudi(Kind):
-    """Hudi tables, whose files may hold rows that were deleted or replaced."""
+    """Hudi tables, which are not read; those who list their files as Parquet find that out."""
 
     name = "a Hudi table"
+    asked = "never"
 
     def is_at(self, place: Place) -> bool:
         """Whether the only URL is that of a directory with Hudi's metadata."""

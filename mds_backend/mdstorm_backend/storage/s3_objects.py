@@ -10,6 +10,7 @@ content, the client repeats the request, and handles regions, expired credential
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import re
@@ -372,7 +373,7 @@ class S3Object:
     """
 
     def __init__(self, filesystem: Any, path: str, turns: Turns, patience: float) -> None:
-        self._fs, self._turns, self._patience = filesystem, turns, patience
+        self._fs, self._path, self._turns, self._patience = filesystem, path, turns, patience
         self._bucket, key, version = filesystem.split_path(path)
         self._names = {"Bucket": self._bucket, "Key": key}
         if version:
@@ -418,7 +419,13 @@ class S3Object:
         return Answer(body.read, body.close, size, found.get("ETag"), found.get("LastModified"))
 
     async def _get_signed(self, ranges: Mapping[str, str]) -> Answer | None:
-        """Send a request with the signed URL; return None unless the response is the content."""
+        """Send a request with the signed URL; return None unless the response is the content.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such object.
+        """
         answer = await self._send_signed(ranges)
         if answer is None and self._url == "":  # the URL's credentials have expired
             answer = await self._send_signed(ranges)
@@ -454,6 +461,8 @@ class S3Object:
                 return Answer(response.content.read, response.close, size, tag, modified)
         text = (await response.content.read(_LONGEST_TEXT)).decode(errors="replace")
         response.close()
+        if response.status == 404 and "<Code>NoSuchKey</Code>" in text:
+            raise FileNotFoundError(errno.ENOENT, "there is no such object", self._path)
         is_refusal = 300 <= response.status < 500
         # Stores other than Amazon's use different codes for expired credentials.
         if is_refusal and ("ExpiredToken" in text or self._is_accepted):

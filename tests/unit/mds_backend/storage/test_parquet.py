@@ -58,6 +58,19 @@ def test_missing_bucket_is_named(store: Store) -> None:
         open_parquet(url, storage_options=store.storage_options)
 
 
+def test_opening_asks_only_for_the_kinds_that_are_read(s3: S3Server) -> None:
+    location = Location.of(f"s3://{BUCKET}/asked", s3.options())
+    put(location)
+    s3.requests.clear()
+    dataset = open_parquet(location.url, storage_options=s3.options())
+    objects = sorted(path.partition("/asked/")[2] for _, path in s3.requests if "/asked/" in path)
+    files = ["k=0/a.parquet", "k=1/a.parquet"]
+    assert objects == ["_delta_log", "index.json", *files, "metadata", "metadata"]
+    s3.requests.clear()
+    open_parquet(dataset.file_urls[0], storage_options=s3.options(), directory=location.url)
+    assert not s3.count("GET", "index.json")  # a file of a directory is not an MDS dataset
+
+
 def test_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
     url, options = f"s3://{BUCKET}/parquet-once", {"endpoint_url": s3.url}
     put(Location.of(url, options))

@@ -50,6 +50,12 @@ def broken_off(app: WSGIApp) -> WSGIApp:
     return shortened
 
 
+def test_missing_object_raises_error_after_one_request(s3: S3Server, location: Location) -> None:
+    with pytest.raises(FileNotFoundError):
+        location.read("none")
+    assert len(s3.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("fault", "times", "requests"),
     [
