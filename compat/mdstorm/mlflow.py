@@ -173,9 +173,9 @@ def load_trace(
     run_id: str,
     loader: str | None = None,
     *,
-    url: str | list[str] | None = None,
+    url: Any = None,
     storage_options: dict[str, Any] | None = None,
-    files_below: FilesBelow | None = None,
+    files_below: FilesBelow = (),
 ) -> RunTrace:
     """Return which rows the steps of a run had, on any rank, from the states that it logged.
 
@@ -185,14 +185,16 @@ def load_trace(
         Id of the run, in which `log_state` was called.
     loader : str, optional
         Name of the loader; by default ``"training"``, or the only one.
-    url : str or list of str, optional
+    url : str, list of str, or table of pyiceberg or deltalake, optional
         URL of the data if they have moved, were copied, or have a signature; several for several
-        streams. Then only the fingerprint is compared, not the times of files.
+        streams. A table has the credentials of its catalog, which the run does not have. With `url`
+        only the fingerprint is compared, not the times of files.
     storage_options : dict, optional
         Options of the file system.
     files_below : list of str or mapping, optional
-        The directories below which files in columns are read, as for a reader; by default as the
-        loader had them.
+        The directories below which files in columns are read, as for a reader. The run does not
+        decide this, since whoever wrote it could name any directory. By default, only files in the
+        dataset's own directory are read. If the run read a list of files, this is `url`, if given.
 
     Returns
     -------
@@ -204,7 +206,8 @@ def load_trace(
     ------
     InvalidArgumentError
         If the run has no state of this loader, or only reading shows which rows a step had: create
-        the loader again with the same arguments, and call its ``trace(state)``.
+        the loader again with the same arguments, and call its ``trace(state)``. When a row is read
+        whose file is not in an allowed directory.
     DatasetChangedError
         If the data have changed. A file in a column that has changed raises it when it is read.
     StateMismatchError

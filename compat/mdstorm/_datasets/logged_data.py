@@ -29,7 +29,7 @@ from mdstorm_backend.datasets import (
 )
 from mdstorm_backend.display import shown_url, shown_urls
 from mdstorm_backend.order import StreamShape
-from mdstorm_backend.storage import FilesBelow, NamedFiles
+from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow, NamedFiles
 from mdstorm_backend.tables import AsOf
 
 #: Why the rows of steps cannot be listed from the run alone.
@@ -40,18 +40,7 @@ _ONLY_PARTS = (
 
 
 class StoredPlace(NamedTuple):
-    """Where stored data are.
-
-    Attributes
-    ----------
-    uri : str or list of str
-        URL of the data, or the name of a table as ``uc://catalog.schema.table``; several for
-        streams that are read together. Credentials and values of its query are hidden.
-    version : int or None
-        Version of a Delta table, or snapshot of an Iceberg table.
-    files : list of str or None
-        Names of the files below the URL that are read, in order; None for all.
-    """
+    """Where stored data are, as `mdstorm.mlflow.StoredData`, but always with the names of files."""
 
     uri: str | list[str]
     version: int | None = None
@@ -70,8 +59,17 @@ class StoredPlace(NamedTuple):
         names = [url[len(root.rstrip("/")) + 1 :] for url in stored.file_urls]
         return cls(shown_url(root), None, names)
 
-    def open(self, storage_options: dict[str, Any] | None = None) -> Any:
-        """Open the data as they are stored, without reading rows."""
+    def open(self, storage_options: dict[str, Any] | None = None, *, is_named: bool = False) -> Any:
+        """Open the data as they are stored, without reading rows.
+
+        Parameters
+        ----------
+        storage_options : dict, optional
+            Options of the file system.
+        is_named : bool
+            Whether the user has named the URL. If it comes from a run, some files below it have no
+            directory of their own, since the run could name any directory above them.
+        """
         if isinstance(self.uri, list):
             parts = [self._replace(uri=uri).open(storage_options) for uri in self.uri]
             return open_streams.JoinedDataset(parts)
@@ -79,7 +77,9 @@ class StoredPlace(NamedTuple):
             as_of = None if self.version is None else AsOf(self.version)
             return open_source(self.uri, storage_options=storage_options, as_of=as_of)
         urls = [f"{self.uri.rstrip('/')}/{name}" for name in self.files]
-        return open_source(urls, directory=self.uri, storage_options=storage_options)
+        return open_source(
+            urls, directory=self.uri, is_named=is_named, storage_options=storage_options
+        )
 
     @property
     def shown(self) -> str:
@@ -182,7 +182,7 @@ class LoggedData:
             Options of the file system.
         """
         place = self.place if url is None else self.place._replace(uri=url)
-        stored = place.open(storage_options)
+        stored = place.open(storage_options, is_named=url is not None)
         if not self.has_fields and not self.floats:
             return stored
         unischema = stored_unischema(stored) if self.has_fields else None
@@ -240,23 +240,24 @@ class LoggedData:
         sizes = [part.shard_sizes for part in data.stored.parts]
         return [StreamShape(*one, **how) for *one, how in zip(sizes, self.weights, strict=True)]
 
-    def with_files(self, data: Any, below: FilesBelow | None, versions: Mapping[str, Any]) -> Any:
+    def with_files(self, data: Any, below: FilesBelow, versions: Mapping[str, Any]) -> Any:
         """Return the data with the content of files that columns name.
 
         Parameters
         ----------
         data : SampleDataset
             The data.
-        below : sequence or mapping, optional
-            As `files_below` of a reader; by default the directories that were logged.
+        below : sequence or mapping
+            As `files_below` of a reader. It is not logged: who writes a run does not decide what
+            is read by those who load it.
         versions : mapping of str to list of str
             The versions of the files, by path. A file that has another one raises
             DatasetChangedError when it is read.
         """
         if self.files is None:
             return data
-        given = {"row_numbers": None, **self.files}
-        added: Any = add_columns(data, given if below is None else {**given, "files_below": below})
+        given = {"row_numbers": None, "max_file_bytes": MAX_FILE_BYTES, **self.files}
+        added: Any = add_columns(data, {**given, "files_below": below})
         if versions:
             reader = added.file_reader
             read = partial(_read_logged, reader.fetch, added.named_files, versions)
@@ -269,14 +270,7 @@ def _files_of(dataset: AddedColumns) -> dict[str, Any]:
     reader, named = dataset.file_reader, dataset.named_files
     if reader is None or named is None:
         return {}
-    below = [one.url for one in named.locations if one is not named.root]
-    return {
-        "files": {
-            "files": dict(reader.columns),
-            "files_below": below,
-            "max_file_bytes": named.max_bytes,
-        }
-    }
+    return {"files": {"files": dict(reader.columns), "max_file_bytes": named.max_bytes}}
 
 
 def file_versions(dataset: Any) -> dict[str, str]:

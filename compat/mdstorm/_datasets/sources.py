@@ -74,6 +74,7 @@ def open_source(
     filesystem: Any = None,
     as_of: AsOf | None = None,
     directory: str | None = None,
+    is_named: bool = True,
     keep_row_groups: bool = False,
     may_be_unfinished: bool = False,
 ) -> SampleDataset:
@@ -94,6 +95,8 @@ def open_source(
     directory : str, optional
         The directory of an MDS dataset whose shards are listed; by default the innermost one that
         contains all of them.
+    is_named : bool
+        Whether the user named this directory, so that files in columns may be read below it.
     keep_row_groups : bool
         Whether each row group of a table is a shard.
     may_be_unfinished : bool
@@ -119,6 +122,7 @@ def open_source(
         filesystem=filesystem,
         as_of=as_of,
         directory=directory,
+        is_named=is_named,
         keep_row_groups=keep_row_groups,
         may_be_unfinished=may_be_unfinished,
     )

@@ -45,7 +45,7 @@ class ParquetFiles(Kind):
         found = open_parquet(
             place.locations, cache=place.cache, may_be_unfinished=place.may_be_unfinished
         )
-        if place.directory is None or found.root is not None:
+        if place.directory is None or not place.is_named or found.root is not None:
             return found
         named = Location.of(place.directory, place.storage_options, place.filesystem)
         is_inside = all(url.startswith(named.file_url("")) for url in found.file_urls)

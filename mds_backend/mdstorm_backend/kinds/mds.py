@@ -59,7 +59,8 @@ class MDS(Kind):
         whole = self._opened(place, place.directory or directory_of(urls))
         # These shards are the whole dataset: its rows are numbered from 0.
         chosen = whole.with_shards(_numbers_of(urls, whole))
-        return replace(chosen, starts=None, is_named=place.directory is not None)
+        is_named = place.directory is not None and place.is_named
+        return replace(chosen, starts=None, is_named=is_named)
 
     def _opened(self, place: Place, directory: str) -> Dataset:
         dataset = open_mds(
@@ -127,7 +128,7 @@ def _may_be_directory(place: Place) -> bool:
     url = place.urls[0]
     if url.endswith((".json", ".json.gz")):
         return url.rpartition("/")[2] == INDEX_NAME
-    return place.directory is None or not is_shard(url)
+    return place.directory in (None, url)  # otherwise it is that of a file in the directory
 
 
 def index_directory(url: str) -> str:

@@ -35,7 +35,9 @@ class Place:
     allow_unsafe_types : bool
         Whether columns may be unpickled.
     directory : str or None
-        The directory of the dataset that the URLs are files of, if the user named it.
+        The directory of the dataset that the URLs are files of, if it is known.
+    is_named : bool
+        Whether the user named this directory, so that files in columns may be read below it.
     keep_row_groups : bool
         Whether each row group of a table is a shard.
     may_be_unfinished : bool
@@ -49,6 +51,7 @@ class Place:
     cache: CacheOptions | None = None
     allow_unsafe_types: bool = False
     directory: str | None = None
+    is_named: bool = True
     keep_row_groups: bool = False
     may_be_unfinished: bool = False
 

@@ -210,7 +210,7 @@ def test_run_has_rows_of_each_step_of_each_loader_on_each_rank_across_resumes(
     for one in (training, validation):
         one.resume()
     assert min(len(training.steps), len(validation.steps)) > 15
-    training.check(lineage.load_trace(run))
+    training.check(lineage.load_trace(run, files_below=[str(data / "files")]))
     validation.check(lineage.load_trace(run, "eval"))
 
 
@@ -416,7 +416,7 @@ def test_image_that_has_changed_since_is_named(tmp_path: Path, run: str) -> None
     at = write_data(tmp_path)
     loader = LOADERS["files"](at, 0, 1)
     lineage.log_state(loader, file_versions=True)
-    trace = lineage.load_trace(run)
+    trace = lineage.load_trace(run, files_below=[(at / "files").as_uri()])
     rows = trace.rows(3)
     assert [one["image"] for one in trace.dataset[rows]] == [f"content {n}".encode() for n in rows]
     (at / "files" / f"{rows[2]}.bin").write_bytes(b"other")
@@ -425,7 +425,36 @@ def test_image_that_has_changed_since_is_named(tmp_path: Path, run: str) -> None
     assert len(trace.dataset[rows[:2]]) == 2
     (at / "files" / f"{rows[0]}.bin").unlink()
     with pytest.raises(DatasetChangedError, match=f"{at}/files/{rows[0]}.bin has changed since"):
-        lineage.load_trace(run).dataset[rows[:1]]
+        lineage.load_trace(run, files_below=[str(at / "files")]).dataset[rows[:1]]
+
+
+def test_run_does_not_decide_which_files_are_read(data: Path, run: str) -> None:
+    lineage.log_state(LOADERS["files"](data, 0, 1))
+    logged = mlflow.artifacts.load_dict(f"runs:/{run}/mdstorm/training/states.json")
+    logged["states"][0]["data"]["files"]["files_below"] = ["/"]
+    mlflow.log_dict(logged, "mdstorm/training/states.json")
+    trace = lineage.load_trace(run)
+    row = int(trace.rows(0)[0])
+    with pytest.raises(InvalidArgumentError, match=r"not in an allowed .* trust in files_below"):
+        trace.dataset[row]
+
+
+def test_directory_of_listed_files_is_named_by_who_loads_the_run(data: Path, run: str) -> None:
+    names = [{"name": f"files/{number}.bin"} for number in range(3)]
+    listed = []
+    for part in range(2):
+        listed.append(data / f"named-{part}.parquet")
+        pq.write_table(pa.Table.from_pylist(names), listed[-1])
+    # Only a run that somebody wrote has relative paths here: a loader over a list refuses them.
+    loader = converter_of(*listed).make_torch_dataloader(2, num_epochs=1)
+    lineage.log_state(loader)
+    logged = mlflow.artifacts.load_dict(f"runs:/{run}/mdstorm/training/states.json")
+    logged["states"][0]["data"]["files"] = {"files": {"content": "name"}}
+    mlflow.log_dict(logged, "mdstorm/training/states.json")
+    with pytest.raises(InvalidArgumentError, match="is relative"):
+        lineage.load_trace(run).dataset[0]
+    named = lineage.load_trace(run, url=data.as_uri()).dataset[0]
+    assert named["content"] == b"content 0"
 
 
 def test_copied_data_are_compared_by_fingerprint(tmp_path: Path, run: str) -> None:

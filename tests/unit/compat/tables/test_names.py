@@ -29,6 +29,7 @@ from tests.unit.compat.tables.orders import (
 from mdstorm import convert, make_batch_reader, make_reader
 from mdstorm.errors import (
     CredentialsError,
+    DatasetChangedError,
     DatasetNotFoundError,
     InvalidArgumentError,
     MDStormError,
@@ -521,6 +522,27 @@ def test_named_table_is_logged_to_mlflow_with_name_and_version(
     assert found.dataset.name == NAME
     assert json.loads(found.dataset.source) == {"uri": f"uc://{NAME}", "version": 1}
     assert json.loads(found.dataset.profile) == {"num_rows": 8}
+
+
+@pytest.mark.newest
+def test_trace_of_a_run_reads_the_named_table_at_its_logged_version(
+    orders: Catalog, mlflow_run: str
+) -> None:
+    pytest.importorskip("mlflow")
+    lineage = pytest.importorskip("mdstorm.mlflow")
+    loader = make_spark_converter(NAME, version=0).make_torch_dataloader(
+        3, num_epochs=1, shuffling_queue_capacity=8, seed=2
+    )
+    lineage.log_state(loader)
+    trace = lineage.load_trace(mlflow_run)
+    assert trace.dataset.stored.table_version == 0
+    for step, batch in enumerate(loader):
+        rows = trace.dataset[trace.rows(step)]
+        assert [row["n"] for row in rows] == batch["n"].tolist()
+    # Files of an external table that another table has taken over are not those of the run.
+    orders.unity.tables[NAME]["table_id"] = "another-id"
+    with pytest.raises(DatasetChangedError, match=f"uc://{NAME} have changed since the run"):
+        lineage.load_trace(mlflow_run)
 
 
 def test_table_name_with_filesystem_or_other_names_raises_error(orders: Catalog) -> None:

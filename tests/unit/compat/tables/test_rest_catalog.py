@@ -85,6 +85,22 @@ def test_expired_rest_catalog_credentials_raise_error_until_reloaded(
     assert numbers(make_batch_reader(found.load_table("n.t"), num_epochs=1)) == LIVE
 
 
+@pytest.mark.newest
+def test_trace_of_a_run_reads_a_rest_catalog_table_through_a_newly_loaded_object(
+    server: RestCatalogServer, mlflow_run: str
+) -> None:
+    pytest.importorskip("mlflow")
+    lineage = pytest.importorskip("mdstorm.mlflow")
+    make = make_spark_converter(client(server).load_table("n.t")).make_torch_dataloader
+    loader = make(2, num_epochs=1, shuffling_queue_capacity=5, seed=2)
+    lineage.log_state(loader)
+    # The run has no credentials of the catalog.
+    trace = lineage.load_trace(mlflow_run, url=client(server).load_table("n.t"))
+    for step, batch in enumerate(loader):
+        rows = trace.dataset[trace.rows(step)]
+        assert [row["n"] for row in rows] == batch["n"].tolist()
+
+
 def test_pickling_converter_over_rest_table_raises_error_without_secrets(
     server: RestCatalogServer,
 ) -> None:
