@@ -143,6 +143,11 @@ class ElasticPlan(Plan):
         position = self.position(self.num_batches())
         return position if self.batching.num_epochs is None else position.ended()
 
+    def state_keys(self, position: Position) -> dict[str, Any]:
+        """Return the replication, which is no setting that is compared, for `Order.of_state`."""
+        replication = self.order.replication
+        return {} if replication is None else {"replication": replication}
+
     def resumed(self, ours: Mapping[str, Any]) -> Position:
         """Return the start: as in MosaicML Streaming, a pass may resume with other settings."""
         return self.start

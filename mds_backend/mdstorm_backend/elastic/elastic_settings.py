@@ -110,12 +110,18 @@ class ElasticSettings(Order):
     @classmethod
     def of_state(cls, state: Mapping[str, Any], world: World, batch_size: int) -> Self:
         """Return the order in which a state was taken, for a rank of `world`."""
-        seed, nodes = number(state, "shuffle_seed"), state.get("initial_physical_nodes")
-        nodes = nodes or world.size
-        world = replace(world, local_size=1 if world.size % nodes else world.size // nodes)
-        settings = dict(state["mdstorm"]["settings"])
+        seed, ours = number(state, "shuffle_seed"), state["mdstorm"]
+        replication = number(ours, "replication", 1) if "replication" in ours else None
+        size = world.replicated(replication).size
+        nodes = state.get("initial_physical_nodes") or size
+        world = replace(world, local_size=1 if size % nodes else size // nodes)
+        settings = {**ours["settings"], "shuffle_seed": seed, "replication": replication}
         settings.pop("weights", None)  # a hash of what the streams have
-        return cls(batch_size, shuffle_seed=seed, **settings, world=world)
+        order = cls(batch_size, **settings, world=world)
+        canonical = number(state, "num_canonical_nodes", 1)
+        # The default depends on the world in which the first epoch begins, which may be another.
+        is_default = canonical == order.canonical_nodes_for(nodes)
+        return order if is_default else replace(order, num_canonical_nodes=canonical)
 
     def over(self, shapes: Sequence[StreamShape], *, chosen: bool) -> Self:
         """Return the order for these streams, unless it has its own; chosen rows are in none."""

@@ -117,6 +117,7 @@ PROPORTIONS = [{"proportion": 0.7}, {"proportion": 0.3}]
 LOADERS: dict[str, Make] = {
     "torch": torch_loader(lambda at: converter_of(at / "mds")),
     "elastic": streaming_loader("mds"),
+    "canonical nodes": streaming_loader("mds", num_canonical_nodes=8),
     "list of Parquet files": torch_loader(
         lambda at: converter_of(at / "parquet" / "2.parquet", at / "parquet" / "0.parquet"),
         decimals="float32",
@@ -575,7 +576,10 @@ def random_run(seed: int, at: Path) -> tuple[Callable[[int, int], Any], list[tup
     parts = [(int(random.choice(sizes)), int(random.integers(1, 12))) for _ in range(4)]
     given = {"shuffle_seed": int(random.integers(1, 99)), "shuffle": bool(random.random() < 0.7)}
     given["shuffle_algo"] = str(random.choice(["py1e", "py1s", "py2s", "naive", "py1br"]))
-    given["batching_method"] = str(random.choice(["random", "stratified", "per_stream"]))
+    methods = ["random", "stratified", "per_stream", "device_per_stream"]
+    given["batching_method"] = str(random.choice(methods))
+    if given["batching_method"] == "device_per_stream":  # the nodes must divide them
+        given["num_canonical_nodes"] = 4
     weights = ([{}, {}], PROPORTIONS, [{"repeat": 1.5}, {"choose": 77}])[random.integers(3)]
     exact = {"num_epochs": int(random.integers(1, 4)), "shuffling_queue_capacity": 50}
 

@@ -224,6 +224,18 @@ def test_state_from_a_different_dataset_raises_error(numbers: Dataset, tmp_path:
         next(iter(loader))
 
 
+def test_batches_from_one_stream_resumed_on_more_nodes_than_canonical_ones_raise_error(
+    numbers: Dataset,
+) -> None:
+    options = {"batching_method": "device_per_stream"}
+    first = make(numbers, 6, world=(0, 2), **options)  # so that there are two canonical nodes
+    taken(first, 1)
+    loader = make(numbers, 3, world=(0, 4), **options)
+    loader.load_state_dict(first.state_dict())
+    with pytest.raises(StateMismatchError, match=r"multiple of the 4 .* num_canonical_nodes=2"):
+        next(iter(loader))
+
+
 def test_state_with_different_settings_raises_error_within_an_epoch(numbers: Dataset) -> None:
     first = make(numbers, shuffle_algo="naive")
     begun = first.state_dict()

@@ -11,6 +11,7 @@ from mdstorm_backend.errors import (
     StateMismatchError,
 )
 from mdstorm_backend.loaders import trace_of_state
+from mdstorm_backend.order import World
 
 ROWS, SHARDS = 103, 9
 
@@ -102,6 +103,36 @@ def test_endless_pass_has_each_row_by_the_end_of_the_next_epoch(
         assert batch < 8
     resumed = trace_of_state(loader.state_dict(), numbers, batch_size=10)
     assert resumed.rows(0, 1).tolist() == trace.rows(40, 1).tolist()
+
+
+@pytest.mark.parametrize("local_size", [1, 2, 4])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"num_canonical_nodes": 8},
+        {"replication": 2},
+        {"replication": 4, "num_canonical_nodes": 2},
+    ],
+    ids=str,
+)
+def test_trace_of_a_state_alone_has_the_rows_of_its_loader(
+    given: dict[str, Any], local_size: int, local: str, numbers: Dataset
+) -> None:
+    def loader(rank: int) -> StreamingDataLoader:
+        world = World(rank, 4, local_size)
+        dataset = StreamingDataset(local=local, batch_size=5, shuffle=True, world=world, **given)
+        return StreamingDataLoader(dataset, 5)
+
+    loaders = [loader(rank) for rank in range(4)]
+    begun = loaders[0].state_dict()
+    passes = [iter(one) for one in loaders]
+    read = [rows_of(islice(batches, 2)) for batches in passes]
+    resumed = loaders[0].state_dict()
+    rest = [rows_of(batches) for batches in passes]
+    for state, expected in ((begun, read), (resumed, rest)):
+        trace = trace_of_state(state, numbers, batch_size=5)
+        found = [[trace.rows(n, r).tolist() for n in range(len(expected[r]))] for r in range(4)]
+        assert found == expected
 
 
 @pytest.mark.parametrize("order", ["exact", "elastic"])
