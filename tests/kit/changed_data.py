@@ -182,7 +182,8 @@ def _converter(path: Path) -> Any:
 
 def torch(path: Path, kind: str) -> Callable[[], Batches]:
     made = _converter(path).make_torch_dataloader(batch_size=100, num_epochs=1)
-    return lambda: ((b["n"].numpy(), b["v"].numpy()) for b in made)
+    # It opens the files when it is first used. Changed Parquet files have a column w instead of v.
+    return lambda: ((b["n"].numpy(), (b["v"] if "v" in b else b["w"]).numpy()) for b in made)
 
 
 def tf(path: Path, kind: str) -> Callable[[], Batches]:
