@@ -47,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick docs release image demo notebooks benchmark parity upstream mutants lint format test-dev test-compat \
-	test-engine test-loaders test-converter test-peers test-spark test-connect test-refusing \
+	test-readers test-engine test-loaders test-converter test-peers test-spark test-connect test-refusing \
 	test-lowest test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
 # Six jobs at a time, on two cores: an installation, or a test run, waits half of its time, and those
@@ -57,8 +57,8 @@ side_by_side = $(MAKE) --jobs=6 $(if $(filter output-sync,$(.FEATURES)),--output
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
-PARTS := lint test-compat test-loaders test-converter test-spark test-connect test-engine test-lowest \
-	test-peers
+PARTS := lint test-converter test-loaders test-spark test-connect test-compat test-readers test-engine \
+	test-lowest test-peers
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
 LOWEST_TESTS := $(addprefix tests/unit/compat/,pytorch reader tf spark/test_types.py) \
@@ -169,23 +169,27 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
-# The tests on the newest versions, in six parts: the engine, and its loaders; Petastorm's API; its
-# converter, recorded values and states, laws; the tests that use a Spark session; and what imports
-# neither PyTorch nor TensorFlow: the migration, recorded comparisons, the packages, two hosts.
-test-dev: test-engine test-loaders test-compat test-converter test-spark test-peers
+# The tests on the newest versions, in seven parts: the engine, and its loaders; Petastorm's API, and
+# its readers, with what people see; its converter, recorded values and states, laws; the tests that
+# use a Spark session; and what imports neither PyTorch nor TensorFlow: the migration, recorded
+# comparisons, the packages, two hosts.
+test-dev: test-engine test-loaders test-compat test-readers test-converter test-spark test-peers
 test-engine: TESTS := slow/fuzz slow/kills unit/mds_backend
 test-engine: LEFT_OUT := --ignore=tests/unit/mds_backend/loaders
 test-loaders: TESTS := unit/mds_backend/loaders
-test-compat: TESTS := contract/conformance edge unit/compat
+test-compat: TESTS := unit/compat
 test-compat: LEFT_OUT := --ignore=tests/unit/compat/spark
+test-compat: LEFT_OUT += --ignore=tests/unit/compat/inputs --ignore=tests/unit/compat/reader
+test-readers: TESTS := contract/conformance edge unit/compat/inputs unit/compat/reader
 test-converter: TESTS := contract law unit/compat/spark
 test-converter: LEFT_OUT := --ignore=tests/contract/compare --ignore=tests/contract/conformance
 test-spark: TESTS := contract edge unit
 test-peers: TESTS := contract/compare packaging slow/cluster unit/migrate
 test-spark: KIND := spark_session
-test-engine test-loaders test-compat test-converter test-peers: KIND := not spark_session
-test-engine test-loaders test-compat test-converter test-spark test-peers: java $(DEV)/.complete \
-		$(AZURITE)/.complete $(GCS)/.complete
+test-engine test-loaders test-compat test-readers test-converter test-peers: \
+		KIND := not spark_session
+test-engine test-loaders test-compat test-readers test-converter test-spark test-peers: java \
+		$(DEV)/.complete $(AZURITE)/.complete $(GCS)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python -m pytest \
 		-m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) $(LEFT_OUT) \
 		$(PYTEST_ARGS)

@@ -283,7 +283,7 @@ def test_run_of_a_launcher_is_used_without_being_opened(
 
 
 @pytest.mark.usefixtures("no_run")
-@pytest.mark.parametrize("absent", ["sqlalchemy", "alembic"])
+@pytest.mark.parametrize("absent", ["sqlalchemy", pytest.param("alembic", marks=pytest.mark.long)])
 def test_store_that_lacks_a_module_gets_a_message_that_names_it(
     absent: str, tmp_path: Path
 ) -> None:

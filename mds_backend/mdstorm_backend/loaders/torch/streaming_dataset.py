@@ -134,7 +134,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
     fill_nulls : mapping of str to value, optional
         For each column, the value that replaces nulls.
     null_masks : sequence of str
-        Columns for which a boolean column ``<name>_is_null`` is added. `columns` may list it.
+        Columns for which a boolean column ``<name>_is_null`` is added.
     check_ranks : bool
         Whether to detect when ranks in a process group read different data, or begin an epoch
         with different seeds, batch sizes or states. The ranks compare these through the group's

@@ -19,6 +19,7 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 ROWS, DAMAGED, NULL = 12, (4, 5), 7
 SOUND = [n for n in range(ROWS) if n not in DAMAGED]
+IN_PROCESS: Any = {"reader_pool_type": "process", "workers_count": 1}
 DECODED: Any = {"on_corrupt": "skip", "decode": "image", "size": 4}
 
 
@@ -67,7 +68,8 @@ def numbers(batches: Any) -> list[int]:
         {"transform_spec": TransformSpec(same)},
         {"transform_spec": TransformSpec(selected_fields=["image", "n"])},
         {"transform_spec": TransformSpec(same), "cur_shard": 0, "shard_count": 1},
-        {"transform_spec": TransformSpec(same), "reader_pool_type": "process"},
+        # Worker processes would import this module, with TensorFlow, for one of its functions.
+        {"transform_spec": TransformSpec(lambda frame: frame), **IN_PROCESS},
         {"predicate": in_lambda(["n"], lambda n: n >= 0)},
         {"filters": [("n", ">=", 0)]},
     ],
