@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     add_long_to_other_cases(items)
 
 
-#: Packages that Keras imports if they are installed, for what no test uses.
-_OPTIONAL_FOR_KERAS = ("matplotlib", "sklearn")
+#: Packages that Keras imports if they are installed, for what no test uses. Lightning needs them.
+_OPTIONAL_FOR_KERAS = () if find_spec("lightning") else ("matplotlib", "sklearn")
 
 
 def pytest_collection() -> None:
