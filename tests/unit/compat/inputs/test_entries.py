@@ -64,8 +64,38 @@ def by_commands(given: Input) -> list[Any]:
     for command in ("inspect", "verify"):
         result = CliRunner().invoke(main, [command, *version, given.source])
         assert result.exit_code == 0, result.output
+    check_trace(given, version)
     arguments = ["head", "-n", "1000", "--format", "json", *version, given.source]
     return [key(row) for row in json.loads(CliRunner().invoke(main, arguments).stdout)]
+
+
+def check_trace(given: Input, version: list[str]) -> None:
+    """Check that ``trace`` shows the first batch of a loader over the data."""
+    converter = make_spark_converter(given.source, **given.keywords)
+    loader = converter.make_torch_dataloader(batch_size=4, num_epochs=1)
+    state = Path(tempfile.mkdtemp(), "state.json")
+    state.write_text(json.dumps(loader.state_dict()))
+    options = ["--dataset", given.source, "--batch-size", "4", "--batch", "0", "--format", "json"]
+    result = CliRunner().invoke(main, ["trace", str(state), *version, *options])
+    assert result.exit_code == 0, result.output
+    first = next(iter(loader))
+    assert [key(row) for row in json.loads(result.stdout)] == key(first).tolist()
+
+
+def by_run(given: Input, run: str) -> list[Any]:
+    """Return the rows of a run's steps, which are found from the id of the run alone."""
+    from mdstorm.mlflow import load_trace, log_input, log_state
+
+    loader = make_spark_converter(given.source, **given.keywords).make_torch_dataloader(
+        batch_size=4, num_epochs=1, shuffling_queue_capacity=100, seed=3
+    )
+    log_input(loader)
+    log_state(loader)
+    trace = load_trace(run, url=given.source if given.is_secret else None)
+    steps = [key(batch).tolist() for batch in loader]
+    for step, expected in enumerate(steps):
+        assert [int(key(row)) for row in trace.dataset[trace.rows(step)]] == expected
+    return [number for step in steps for number in step]
 
 
 def by_stream(given: Input) -> list[Any]:
@@ -118,6 +148,15 @@ def test_entry_takes_what_the_page_says(name: str, entry: str, opens: bool, tmp_
     assert sorted(ENTRIES[entry](given)) == sorted(key(row) for row in rows)
 
 
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    "name", [name for name, entry, opens in cells() if opens and entry == "`make_spark_converter`"]
+)
+def test_run_is_traced_over_each_input(name: str, tmp_path: Path, mlflow_run: str) -> None:
+    given = INPUTS[name](Place(tmp_path, str(tmp_path)))
+    assert sorted(by_run(given, mlflow_run)) == sorted(key(row) for row in given.rows.to_pylist())
+
+
 @pytest.fixture
 def listing(tmp_path: Path) -> Any:
     """A new kind of data: a text file that lists the Parquet files to read."""
@@ -145,6 +184,12 @@ def test_new_kind_of_data_opens_in_every_entry(entry: str, listing: Input) -> No
     assert sorted(ENTRIES[entry](listing)) == list(range(10))
     with pytest.raises(MDStormError, match=r"no MDS dataset at .*, but a listing"):
         by_stream(listing)
+
+
+@pytest.mark.newest
+def test_run_is_traced_over_a_new_kind_of_data(listing: Input, mlflow_run: str) -> None:
+    pytest.importorskip("mdstorm.mlflow")
+    assert sorted(by_run(listing, mlflow_run)) == list(range(10))
 
 
 def test_make_reader_takes_what_the_batch_reader_takes(tmp_path: Path) -> None:
