@@ -72,11 +72,12 @@ class FileReader:
     url: str
     fill: Mapping[str, bytes] = field(default_factory=dict)
     at_once: int = 1
-    #: Sizes of the latest files, and what was missing before any file was found. Copies share both.
+    #: Sizes of the latest files, and the errors of files that were missing before any was found.
+    #: Copies in this process share both; other processes return theirs: see `record`.
     _sizes: deque[int] = field(
         default_factory=partial(deque, maxlen=_LATEST), compare=False, repr=False
     )
-    _missing: list[CorruptDatasetError] = field(default_factory=list, compare=False, repr=False)
+    _missing: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def ahead(
         self, blocks: Iterable[Block], requests: WorkAhead, files_ahead: int
@@ -151,10 +152,27 @@ class FileReader:
                     _ = path is None or content_of(path)
                 except CorruptDatasetError as error:
                     missing[row] = self._placed(error, block, name, row)
-        if not self._sizes:
-            self._missing.extend(missing.values())
-            self.check_missing(_ALL_MISSING)
+        self.record((), map(str, missing.values()))
         return missing
+
+    def record(self, sizes: Iterable[int], missing: Iterable[str]) -> None:
+        """Record the sizes of files that were read, and the errors of files that are missing.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If none of the first files exists.
+        """
+        self._sizes.extend(sizes)
+        if not self._sizes:
+            self._missing.extend(missing)
+            self.check_missing(_ALL_MISSING)
+
+    def recorded(self) -> tuple[list[int], list[str]]:
+        """Return what to `record` in another process: a size, and each error once."""
+        missing = [*self._missing]
+        self._missing.clear()
+        return [*self._sizes][-1:], missing
 
     def _content_of(self, block: Block) -> Callable[[str], bytes]:
         """Return the function from path to content; read the files unless they were requested."""

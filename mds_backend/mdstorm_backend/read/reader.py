@@ -163,17 +163,17 @@ class BlockReader:
     ) -> Iterator[Block]:
         """Run the stages of blocks of batches, and request the files that they name ahead."""
         finish = partial(self._finished, stages.contents or stages.batches, readers.share_of)
-        if not stages.contents:
-            yield from readers.map(finish, blocks, depth, first_here=first_here)
-            return
         files = self.reading.files
-        assert files is not None
-        threads = FILE_THREADS if self.workers else 0
-        name_files = partial(run, stages.batches, share=readers.share_of, skips=self._skip)
-        with WorkAhead(threads, self.recorder, name="mdstorm-files") as requests:
-            named = readers.map(name_files, blocks, depth)
-            yield from readers.map(finish, files.ahead(named, requests, 2 * threads), depth)
-        files.check_missing()
+        if files is None or not stages.contents:
+            yield from readers.map(finish, blocks, depth, first_here=first_here)
+        else:
+            threads = FILE_THREADS if self.workers else 0
+            name_files = partial(run, stages.batches, share=readers.share_of, skips=self._skip)
+            with WorkAhead(threads, self.recorder, name="mdstorm-files") as requests:
+                named = readers.map(name_files, blocks, depth)
+                yield from readers.map(finish, files.ahead(named, requests, 2 * threads), depth)
+        if files is not None:
+            files.check_missing()
 
     def _finished(self, stages: Sequence[Stage], share: Share, block: Block) -> Block:
         """Run the last stages of a block, and release its shards."""

@@ -216,8 +216,10 @@ class Images(Stage):
 #: The first and last stage to run in another process, the rows and sizes of a block, and the
 #: numbers of its samples for error messages.
 _Sent: TypeAlias = tuple[int, int | None, Batch, list[int], Sequence[int]]
-#: The resulting rows and sizes, and what was left out.
-_Returned: TypeAlias = tuple[Batch, list[int], list[tuple[int, str]]]
+#: The resulting rows and sizes, what was left out, and what a `FileReader` has recorded there.
+_Returned: TypeAlias = tuple[
+    Batch, list[int], list[tuple[int, str]], tuple[list[int], list[str]] | None
+]
 
 
 @dataclass
@@ -232,6 +234,8 @@ class Apart(Stage):
         Which of those stages to run.
     names_samples : bool
         Whether messages of the stages name samples by their numbers.
+    files : FileReader or None
+        Reads the files of the stages.
     """
 
     cause = Cause.TRANSFORMS
@@ -239,29 +243,35 @@ class Apart(Stage):
     first: int
     last: int | None
     names_samples: bool
+    files: FileReader | None
 
     def run(self, block: Block, share: Share) -> None:
         """Send the rows, and receive the result."""
         numbers = block.numbers() if self.names_samples else ()
         sent = self.first, self.last, block.batch, block.sizes, numbers
-        block.batch, block.sizes, left_out = self.pool(sent)
+        block.batch, block.sizes, left_out, recorded = self.pool(sent)
         for rows, reason in left_out:
             record_skipped(rows, reason)
+        if self.files is not None and recorded is not None:
+            self.files.record(*recorded)
 
 
 def calls_apart(reading: Reading) -> Callable[[_Sent], _Returned]:
     """Return a picklable function that calls a reading's functions in another process."""
     filters, changes = _functions(reading)
-    return partial(_run_apart, [*filters, *changes], reading.steps.skips)
+    return partial(_run_apart, [*filters, *changes], reading.files, reading.steps.skips)
 
 
-def _run_apart(stages: Sequence[Stage], skips: bool, sent: _Sent) -> _Returned:
+def _run_apart(
+    stages: Sequence[Stage], files: FileReader | None, skips: bool, sent: _Sent
+) -> _Returned:
     first, last, batch, sizes, numbers = sent
     left_out: list[tuple[int, str]] = []
     block = Block(sizes, batch=batch, numbered=numbers)
     skip = (lambda rows, reason: left_out.append((rows, reason))) if skips else None
     run(stages[first:last], block, skips=skip)
-    return block.batch, block.sizes, left_out
+    recorded = None if files is None else files.recorded()
+    return block.batch, block.sizes, left_out, recorded
 
 
 class Stages(NamedTuple):
@@ -307,7 +317,7 @@ def stages_of(reading: Reading, *, cut: bool) -> Stages:
         matrices = partial(arranged, outputs=reading.outputs)
         last.append(Call(matrices, Cause.BATCHING, keeps_rows=True))
     if steps.pool is not None:
-        apart = partial(Apart, steps.pool, names_samples=bool(files or images))
+        apart = partial(Apart, steps.pool, names_samples=bool(files or images), files=files)
         middle = len(filters)
         if cut or files is None:
             filters, changes = [], [apart(0, None)]

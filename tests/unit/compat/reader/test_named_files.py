@@ -276,14 +276,34 @@ def test_missing_and_damaged_images_are_left_out_and_counted(
         list(reader)
 
 
+SAME = TransformSpec(lambda frame: frame)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"transform_spec": SAME},
+        {"filters": [("path", "!=", "x")], "transform_spec": SAME},
+        {"transform_spec": SAME, "reader_pool_type": "process"},
+        {"filters": [("path", "!=", "x")], "reader_pool_type": "process"},
+        {
+            "filters": [("path", "!=", "x")],
+            "transform_spec": SAME,
+            "reader_pool_type": "process",
+            "workers_count": 2,
+        },
+    ],
+)
+@pytest.mark.filterwarnings("ignore:No matching data")
 @pytest.mark.parametrize(("rows", "is_error"), [(7, False), (8, True)])
 def test_error_at_the_end_of_a_pass_if_no_file_of_several_exists(
-    tmp_path: Path, rows: int, is_error: bool
+    tmp_path: Path, rows: int, is_error: bool, options: dict[str, Any]
 ) -> None:
     url = write(tmp_path, {"path": [f"_files/{n}" for n in range(rows)]}, {})
     expected = pytest.raises(InvalidArgumentError, match="none of the first 8 files")
     with (
-        make_batch_reader(url, num_epochs=1, on_corrupt="skip", **FILES) as reader,
+        make_batch_reader(url, num_epochs=1, on_corrupt="skip", **FILES, **options) as reader,
         expected if is_error else nullcontext(),
     ):
         assert not any(len(item.path) for item in reader)
