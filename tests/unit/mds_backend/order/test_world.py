@@ -178,6 +178,7 @@ CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
         ({"type": "chief", "index": 0}, World(0, 3)),
         ({"type": "worker", "index": 0}, World(1, 3)),
         ({"type": "worker", "index": "1"}, World(2, 3)),
+        ({"type": "worker"}, World(1, 3)),
         ({"type": "ps", "index": 0}, World(0, 1)),
         ({"type": "evaluator", "index": 0}, World(0, 1)),
         ({}, World(0, 1)),
