@@ -141,9 +141,10 @@ def test_duplicate_column_names_raise_error() -> None:
 
 def test_columns_keep_order_spark_type_and_nullability() -> None:
     described = [*fields(z="double"), {"name": "a", "type": array_of("long"), "nullable": False}]
-    z, a = plan_types(described)
+    z, a, m = plan_types([*described, {"name": "m", "type": "string"}])
     assert (z.name, z.spark_type, z.nullable) == ("z", "double", True)
     assert (a.name, a.spark_type, a.nullable) == ("a", array_of("long"), False)
+    assert (m.name, m.spark_type, m.nullable) == ("m", "string", True)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_times_are_compared_with_scalars_of_their_own_type(
