@@ -287,3 +287,40 @@ def test_code_moves_if_one_of_its_installers_provides_mdstorm(tmp_path: Path) ->
         "requirements.txt": "mdstorm\n",
         "requirements-fork.txt": fork,
     }
+
+
+@each(
+    ("requirements.txt", "petastorm[tf]==0.12.1  # reads\n"),
+    ("requirements/dev.in", "petastorm @ git+https://host/petastorm.git\n"),
+    ("constraints.txt", "petastorm<1\n"),
+    ("setup.cfg", "[options]\ninstall_requires =\n    petastorm\n"),
+    ("setup.py", 'setup(install_requires=["petastorm"], extras_require={"x": ["petastorm"]})\n'),
+    ("pyproject.toml", '[project]\ndependencies = ["petastorm"]\n'),
+    ("pyproject.toml", '[dependency-groups]\ndev = ["petastorm>=0.9"]\n'),
+    ("pyproject.toml", '[tool.poetry.dependencies]\npetastorm = {version = "*", extras = ["x"]}\n'),
+    ("pyproject.toml", '[tool.pixi.pypi-dependencies]\npetastorm = "*"\n'),
+    ("pyproject.toml", '[tool.pixi.dependencies]\npetastorm = "*"\n'),
+    ("pixi.toml", '[feature.x.target.linux-64.host-dependencies]\npetastorm = "*"\n'),
+    ("Pipfile", '[packages]\npetastorm = "*"\n'),
+    ("environment.yml", "dependencies:\n- petastorm=0.12\n- pip:\n  - petastorm==0.12\n"),
+    ("tox.ini", "[testenv]\ndeps =\n    a: petastorm\n    !a: petastorm<1\n"),
+    ("noxfile.py", 'session.install("petastorm")\nsession.conda_install("petastorm")\n'),
+    ("Dockerfile", "RUN pip install petastorm==0.12 && conda install petastorm\n"),
+    ("install.sh", "uv pip install petastorm\nmamba install -y petastorm\n"),
+    (".github/workflows/ci.yml", "- run: pip install petastorm\n"),
+    ("job.yml", "libraries:\n- pypi: {package: petastorm==0.12.1}\n"),
+    ("cluster.json", '{"libraries": [{"pypi": {"package": "petastorm"}}]}\n'),
+    ("nb.py", "# Databricks notebook source\n# MAGIC %pip install petastorm\n"),
+)
+def test_each_requirement_of_petastorm_is_replaced_or_needs_a_person(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    write_files(tmp_path, {"a.py": READS, name: text})
+    report = tmp_path.parent / f"{tmp_path.name}.json"
+    invoke(migrate, "-w", "-q", "--no-diff", "--no-todo", "--report", report, tmp_path)
+    lines = (tmp_path / name).read_text().splitlines()
+    left = {number for number, line in enumerate(lines, 1) if "petastorm" in line}
+    files = {one["path"]: one["findings"] for one in json.loads(report.read_text())["files"]}
+    found = [one for one in files[str(tmp_path / name)] if one["class"] == "manual"]
+    assert left <= {one["line"] for one in found}
+    assert left or not found
