@@ -17,8 +17,6 @@ from pyspark.sql import SparkSession, functions as F
 builder = SparkSession.builder.master("local[2]")
 """
 
-_TIMEOUT_SECONDS = 300
-
 
 def without_session() -> dict[str, str]:
     """Return the environment without the variables that PySpark sets for a running session."""
@@ -41,13 +39,7 @@ def run_command(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in the directory `cwd`; `env` replaces this process's environment."""
     done = subprocess.run(
-        list(map(str, command)),
-        cwd=cwd,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_TIMEOUT_SECONDS,
+        list(map(str, command)), cwd=cwd, env=env, capture_output=True, text=True, check=False
     )
     if expect_success:
         assert done.returncode == 0, done.stdout + done.stderr

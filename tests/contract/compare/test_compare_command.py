@@ -62,7 +62,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=550,
     )
     assert done.returncode == 0, done.stderr
     return folder
@@ -74,7 +73,6 @@ def compare(*arguments: str, cwd: Path) -> tuple[int, str, str]:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=550,
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -120,7 +118,7 @@ def test_program_recorded_on_an_older_python_is_equal(
     (tmp_path / "read.py").write_text(READS)
     program = ["read.py", (folder / "one").as_uri()]
     command = [python, "-W", "ignore", RECORDER, *program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=550)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     code, out, err = compare("read.recording.json", "--", *program, cwd=tmp_path)
     assert code == 0, out + err
@@ -502,7 +500,6 @@ def test_each_rank_writes_recording_and_all_ranks_are_compared_together(
             env={**os.environ, "RANK": f"{rank}", "WORLD_SIZE": "2"},
             capture_output=True,
             text=True,
-            timeout=550,
         )
         assert done.returncode == 0, done.stderr
     assert len(list(tmp_path.glob("shares.recording.rank-?.json"))) == 2
@@ -569,7 +566,6 @@ def test_full_pass_is_read_before_the_program_deletes_its_files(
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=550,
     )
     assert done.returncode == 0, done.stderr
     (run,) = json.loads((tmp_path / "deletes.recording.json").read_text())["runs"]

@@ -281,7 +281,7 @@ def test_recorder_uses_only_python_3_7_syntax() -> None:
 def test_recorder_compiles_on_old_pythons(python: str) -> None:
     command = [python, "-c", "import sys; compile(sys.stdin.read(), 'r', 'exec')"]
     source = SOURCE.read_text("utf-8")
-    done = subprocess.run(command, input=source, text=True, capture_output=True, timeout=60)
+    done = subprocess.run(command, input=source, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -332,7 +332,7 @@ def test_recording_of_known_batch_is_the_same_in_every_version(python: str, tmp_
     (tmp_path / "petastorm" / "reader.py").write_text(KNOWN_BATCH, "utf-8")
     (tmp_path / "train.py").write_text(READS_IT)
     command = [python, "-W", "error", str(SOURCE), "--runs", "1", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
     (loader,) = run["loaders"]
@@ -441,7 +441,7 @@ def test_full_pass_is_read_before_a_converter_is_deleted(reads: str, tmp_path: P
     for path in paths:
         Path(path).write_text("1\n2\n")
     command = [sys.executable, str(SOURCE), "--runs", "1", "train.py", *paths]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     once = ["read epochs: None", "read epochs: 1", "delete"]
     assert done.stdout.splitlines() == once * 2
@@ -456,7 +456,7 @@ def run_with_converter(program: str, tmp_path: Path, code: int = 0) -> list[str]
     (tmp_path / "train.py").write_text(head + program)
     (tmp_path / "rows").write_text("1\n2\n")
     command = [sys.executable, str(SOURCE), "--runs", "1", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     return done.stdout.splitlines()
 
@@ -501,14 +501,14 @@ def test_killed_recording_keeps_the_earlier_one(runs: str, process: str, tmp_pat
     command = [sys.executable, str(SOURCE), "--runs", runs, "train.py"]
     path = tmp_path / "train.recording.json"
     (tmp_path / "train.py").touch()
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     earlier = path.read_text()
     (tmp_path / "train.py").write_text(_KILLS.format(process=process))
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode
     assert path.read_text() == earlier
     (tmp_path / "train.py").write_text("")
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     assert [*json.loads(path.read_text())] == [*json.loads(earlier)]
     assert not [*tmp_path.glob("*unfinished*")]
 
@@ -528,7 +528,7 @@ def test_rank_is_read_from_variables_of_each_launcher(
     (tmp_path / "train.py").write_text("")
     command = [sys.executable, str(SOURCE), "--output", "a.b.json", "train.py"]
     environment = {**os.environ, **dict(zip(names, ("1", "4"), strict=True))}
-    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=60)
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
     assert {path.name for path in tmp_path.iterdir()} == {"train.py", "a.b.rank-1.json"}
 
 
@@ -563,7 +563,7 @@ def test_petastorm_reads_without_a_pool_while_it_is_recorded(given: str, tmp_pat
     program = f"from petastorm.reader import make_batch_reader\nmake_batch_reader('x'{given})\n"
     (tmp_path / "train.py").write_text(program)
     command = [sys.executable, str(SOURCE), "--runs", "1", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert {*done.stdout.splitlines()} == {"pool dummy"}
     (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
@@ -686,7 +686,7 @@ def library(tmp_path: Path) -> Path:
 def record_with(library: Path, *arguments: str) -> dict[str, list[dict[str, Any]]]:
     """Record the program; return its loaders, grouped by the function that makes them."""
     command = [sys.executable, str(SOURCE), "--runs", "1", *arguments, "train.py"]
-    done = subprocess.run(command, cwd=library, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=library, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (run,) = json.loads((library / "train.recording.json").read_text())["runs"]
     found: dict[str, list[dict[str, Any]]] = {}
@@ -727,7 +727,7 @@ def test_program_gets_the_same_random_numbers_when_it_is_recorded(library: Path)
     program.write_text("import random\nrandom.seed(5)\n" + program.read_text())
     printed = [
         subprocess.run(
-            [sys.executable, *recorder_, "train.py"], cwd=library, capture_output=True, timeout=60
+            [sys.executable, *recorder_, "train.py"], cwd=library, capture_output=True
         ).stdout
         for recorder_ in ([], [str(SOURCE), "--runs", "1"])
     ]
@@ -780,7 +780,7 @@ def test_loader_with_unhashable_values_has_row_counts_and_a_note(
     program = "from petastorm.reader import make_batch_reader\nlist(make_batch_reader('x'))\n"
     (tmp_path / "train.py").write_text(program)
     command = [sys.executable, str(SOURCE), "--runs", "1", "train.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
     (loader,) = run["loaders"]
@@ -861,7 +861,7 @@ def test_exit_of_forked_child_adds_nothing_to_recording(
     (tmp_path / "train.py").write_text(FORKS.replace("{end}", end))
     (tmp_path / "rows").write_text("1\n2\n")
     command = [sys.executable, str(SOURCE), "--runs", "1", "train.py", str(tmp_path / "rows")]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     # The child takes one row; the parent takes one row and then reads a full pass.
     parent = [f"exit code of the child: {code}", "read epochs: None", "read epochs: 1"]
@@ -892,7 +892,7 @@ def test_recording_contains_no_command_line_arguments_or_error_messages(tmp_path
     (tmp_path / "rows").write_text("secret-value\n")
     program = [str(tmp_path / "train.py"), "--token", "secret-token", "secret-path", "rows"]
     command = [sys.executable, str(SOURCE), "--output", "it.json", *program]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     text = (tmp_path / "it.json").read_text()
     assert "secret" not in text

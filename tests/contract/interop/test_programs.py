@@ -92,7 +92,6 @@ def test_recorded_results_equal_new_mosaicml_streaming_results(tmp_path: Path) -
         env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": ""},
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr

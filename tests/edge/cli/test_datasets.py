@@ -133,7 +133,7 @@ def test_verify_lists_problems_without_colours_and_exits_with_1(
 ) -> None:
     name = damage(dataset)
     command = [sys.executable, "-W", "error", "-m", "mdstorm", "verify", dataset, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")
     assert name in done.stdout
     assert "but the index records" in done.stdout

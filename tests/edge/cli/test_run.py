@@ -46,7 +46,6 @@ def run(*arguments: str, code: int) -> Finished:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done

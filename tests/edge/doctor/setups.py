@@ -89,7 +89,7 @@ class Setup:
     def doctor(self, *options: str) -> list[dict[str, str]]:
         """Run `mdstorm doctor` and return its findings."""
         process = self.start(*options)
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate()
         assert "Traceback" not in err + out
         found: list[dict[str, str]] = json.loads(out)["findings"]
         has_problems = any(one["status"] == "problem" for one in found)

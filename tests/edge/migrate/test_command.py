@@ -195,7 +195,7 @@ def test_interrupt_ends_command_between_two_files(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "begin\n"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode == 130
     assert errors == "interrupted: every file written so far is complete\n"
     assert sorted(os.listdir(tmp_path)) == ["a.py", "b.py"]

@@ -206,7 +206,7 @@ def test_conversion_resumes_after_its_process_is_killed(
     )
     arguments = [str(tmp_path / "source"), str(tmp_path / "mds")]
     process = subprocess.run(
-        [sys.executable, "-c", program, *arguments], timeout=60, check=False, env=os.environ
+        [sys.executable, "-c", program, *arguments], check=False, env=os.environ
     )
     assert process.returncode == -signal.SIGKILL
     assert "_mdstorm_writing" in names(tmp_path / "mds", "")

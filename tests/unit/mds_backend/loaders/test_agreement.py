@@ -821,8 +821,8 @@ def test_process_group_destroyed_by_another_rank_prints_no_messages(url: str) ->
     ]
     try:
         # Rank 0 hosts the store, which ends with its group, while rank 1 continues to read.
-        outputs = [ranks[0].communicate("\n", timeout=120)]
-        outputs.append(ranks[1].communicate("\n" * 3, timeout=120))
+        outputs = [ranks[0].communicate("\n")]
+        outputs.append(ranks[1].communicate("\n" * 3))
     finally:
         for each in ranks:
             each.kill()

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.kit.loaders import listed, torch_loader
+from tests.kit.loaders import column, listed, torch_loader
 from tests.kit.small_datasets import array_of, map_of, plan, struct_of, write_dataset
 
-from mdstorm_backend import Dataset, ExactOrder, StreamingDataset
+from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.display import counted
 from mdstorm_backend.errors import InvalidArgumentError, MDStormError, NullValueError
 from mdstorm_backend.format import Column, Schema, SparkType
@@ -126,6 +126,23 @@ def test_nulls_without_a_tensor_value_raise_error_before_the_first_batch(
     assert expected >= count
     # Unread columns have no effect.
     assert len(read(dataset, columns=["n"])["n"]) == len(dataset)
+
+
+@pytest.mark.parametrize("chosen", [{"rows": [0, 2]}, {"where": [("n", "!=", 1)]}], ids=str)
+@pytest.mark.parametrize(("spark_type", "value"), [("boolean", True), (array_of("long"), [1, 2])])
+def test_only_nulls_in_chosen_rows_raise_error(
+    spark_type: SparkType, value: Any, chosen: dict[str, Any], tmp_path: Path
+) -> None:
+    columns = {"a": [value, None, value], "n": range(3)}
+    url = write_dataset(tmp_path / "data", columns, {"a": spark_type, "n": "long"}).url
+
+    def numbers(**options: Any) -> list[list[int]]:
+        dataset = StreamingDataset(local=url, order=ExactOrder(), batch_size=1, **options)
+        return column(StreamingDataLoader(dataset, 1), "n")
+
+    assert numbers(**chosen) == [[0], [2]]
+    with pytest.raises(NullValueError, match="'a' holds 1 null"):
+        numbers(rows=[0, 1])
 
 
 @pytest.mark.parametrize(

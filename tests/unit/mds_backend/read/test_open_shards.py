@@ -72,7 +72,7 @@ def test_different_shards_are_opened_at_the_same_time() -> None:
     shards, together = OpenShards(), threading.Barrier(3)
 
     def open_shard(number: int) -> Any:
-        together.wait(10)
+        together.wait(60)
         return Shard()
 
     with ThreadPoolExecutor(3) as pool:
@@ -111,16 +111,16 @@ def test_forked_child_opens_a_shard_that_a_parent_thread_is_opening() -> None:
 
     def wait(number: int) -> Any:
         opening.set()
-        done.wait(30)
+        done.wait(60)
         return Shard()
 
     thread = threading.Thread(target=shards.get, args=(0, wait))
     thread.start()
-    opening.wait(10)
+    opening.wait(60)
     with lock:
         child = multiprocessing.get_context("fork").Process(target=shards.get, args=(0, Opener()))
         child.start()
-    child.join(20)
+    child.join(60)
     alive = child.is_alive()
     child.kill()
     done.set()

@@ -268,7 +268,6 @@ def test_missing_or_unusable_java_raises_error_naming_java(is_there: bool, tmp_p
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
     )
     last = done.stderr.splitlines()[-1]
     assert "MissingDependencyError: Spark could not start Java" in last
