@@ -50,9 +50,18 @@ def order_of(name: str, rank: int = 0, ranks: int = 1) -> Order:
     return order_named(name).of_reader(5, True, True, 0).share_of(World(rank, ranks))
 
 
-def torch_loader(url: str, name: str, rank: int, ranks: int, size: int, **options: Any) -> Any:
+def torch_loader(
+    url: str,
+    name: str,
+    rank: int,
+    ranks: int,
+    size: int,
+    *,
+    drop_last: bool = False,
+    **options: Any,
+) -> Any:
     dataset = StreamingDataset(local=url, order=order_of(name, rank, ranks), **options)
-    return StreamingDataLoader(dataset, batch_size=size)
+    return StreamingDataLoader(dataset, batch_size=size, drop_last=drop_last)
 
 
 def over_reader(kind: Any, url: str, name: str, rank: int, ranks: int, size: int) -> Any:
@@ -126,19 +135,20 @@ def test_tensorflow_resumes_on_other_ranks(name: str, numbers: Dataset) -> None:
     check(name, seen)
 
 
+@pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("num_epochs", [1, 2])
 def test_trace_names_the_rows_that_each_rank_reads(
-    name: str, num_epochs: int, numbers: Dataset
+    name: str, num_epochs: int, drop_last: bool, numbers: Dataset
 ) -> None:
-    loaders = [
-        torch_loader(numbers.url, name, rank, 3, 10, num_epochs=num_epochs) for rank in range(3)
-    ]
+    options: Any = {"num_epochs": num_epochs, "drop_last": drop_last}
+    loaders = [torch_loader(numbers.url, name, rank, 3, 10, **options) for rank in range(3)]
     first, reading = loaders[0].trace(), iter(loaders[0])
     read = [values(batch) for batch in islice(reading, 3)]
     state = json.loads(json.dumps(loaders[0].state_dict()))
     reading.close()
     assert [first.rows(number).tolist() for number in range(3)] == read
-    found = trace_of_state(state, numbers, batch_size=10)
+    found = trace_of_state(state, numbers, batch_size=10, drop_last=drop_last)
+    times = Counter[tuple[int, int, int]]()
     for rank, loader in enumerate(loaders):
         loader.load_state_dict(state)
         rest = [values(batch) for batch in loader]
@@ -146,6 +156,9 @@ def test_trace_names_the_rows_that_each_rank_reads(
         assert traced == rest == [first.rows(n + 3, rank).tolist() for n in range(len(rest))]
         batch, row = len(rest) - 1, rest[-1][-1]
         assert found.where(row) <= (batch, rank)
+        times.update((row, batch, rank) for batch, rows in enumerate(rest) for row in rows)
+    columns = found.find(range(ROWS)).select(["row", "batch", "rank"]).to_pydict()
+    assert Counter(zip(*columns.values(), strict=True)) == times
 
 
 def test_state_of_another_order_is_refused(name: str, numbers: Dataset) -> None:
