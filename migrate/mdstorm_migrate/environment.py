@@ -1,17 +1,18 @@
 """Conditions for running migrated code that are not met, each with the place that violates it.
 
-They neither change nor block edits: a person reads the list before running the code.
+They neither change nor block edits: a person reads the list before running the code. What versions
+a file states is a fact of its bytes; what they must be depends on the extras that code needs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal, TypeAlias
 
 from packaging.requirements import Requirement
@@ -95,14 +96,42 @@ _LIMIT = 3
 
 
 @dataclass(frozen=True)
-class _Violation:
-    """A value that violates a condition, such as ``Python`` ``3.8``, and the required value."""
+class StatedVersion:
+    """A version that a file states: one that mdstorm does not support, or a pinned library's.
+
+    Attributes
+    ----------
+    subject : Subject
+    label : str
+        What the value is a version of, such as ``Python ``; empty for pins.
+    value : str
+        The version, or the whole pin, as messages quote it.
+    library : str
+        The pinned library; empty for other versions.
+    pinned : str
+        Its versions, as the file states them.
+    line : int
+    cell : int or None
+    """
 
     subject: Subject
     label: str
     value: str
-    needed: str
-    at: int
+    library: str = ""
+    pinned: str = ""
+    line: int = 0
+    cell: int | None = None
+
+    def violated(self, needed: Mapping[str, SpecifierSet]) -> str | None:
+        """Return what mdstorm needs instead, or None if it supports the version."""
+        if self.subject == "python":
+            return str(supported_pythons())
+        if self.subject == "runtime":
+            return f"{'.'.join(map(str, LOWEST_RUNTIME))} or newer"
+        pinned = _specifier(self.pinned) if self.library in needed else None
+        if pinned is None or has_version(pinned, needed[self.library]):
+            return None
+        return f"{self.library}{needed[self.library]}"
 
 
 @dataclass(frozen=True)
@@ -166,24 +195,51 @@ _RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\
 
 
 def conditions_of(
-    path: Path, file: DecodedFile, needed: Mapping[str, SpecifierSet]
+    path: Path, versions: Iterable[StatedVersion], needed: Mapping[str, SpecifierSet]
 ) -> Iterator[Condition]:
-    """Yield each condition on Python, Databricks Runtime or pins that a file violates."""
-    groups: dict[tuple[Subject, str], list[tuple[_Violation, Finding]]] = {}
-    for document in file.documents:
-        broken = _old_pythons(path, document), _old_runtimes(document), _bad_pins(document, needed)
-        for one in chain.from_iterable(broken):
-            found = document.in_file(Finding(one.subject, "note", one.at, one.at, ""), file.lines)
-            groups.setdefault((one.subject, one.label), []).append((one, found))
+    """Yield each condition on Python, Databricks Runtime or pins that a file's versions violate.
+
+    Parameters
+    ----------
+    path : Path
+    versions : iterable of StatedVersion
+        The versions in the file.
+    needed : mapping of str to SpecifierSet
+        The version ranges of the distributions that mdstorm needs.
+    """
+    groups: dict[tuple[Subject, str], list[tuple[StatedVersion, str]]] = {}
+    for one in versions:
+        if (wanted := one.violated(needed)) is not None:
+            groups.setdefault((one.subject, one.label), []).append((one, wanted))
     for (subject, label), places in groups.items():
         values = dict.fromkeys(one.value for one, _ in places)
-        shown = dict.fromkeys(one.needed for one, _ in places if one.value in [*values][:_LIMIT])
+        shown = dict.fromkeys(wanted for one, wanted in places if one.value in [*values][:_LIMIT])
         rest = f" and {len(values) - _LIMIT} more" if len(values) > _LIMIT else ""
         message = f"{label}{', '.join([*values][:_LIMIT])}{rest}; mdstorm needs {', '.join(shown)}"
-        yield Condition(subject, message, path, places[0][1].line, places[0][1].cell)
+        yield Condition(subject, message, path, places[0][0].line, places[0][0].cell)
 
 
-def _old_pythons(path: Path, document: Document) -> Iterator[_Violation]:
+def versions_in(
+    path: PurePath, file: DecodedFile, documents: Iterable[Document]
+) -> Iterator[StatedVersion]:
+    """Yield the pins of mdstorm's dependencies, and unsupported versions of platforms.
+
+    Parameters
+    ----------
+    path : PurePath
+    file : DecodedFile
+    documents : iterable of Document
+        The documents of the file that describe an environment.
+    """
+    for document in documents:
+        for at, one in chain(
+            _old_pythons(path, document), _old_runtimes(document), _pins(document)
+        ):
+            found = document.in_file(Finding(one.subject, "note", at, at, ""), file.lines)
+            yield replace(one, line=found.line, cell=found.cell)
+
+
+def _old_pythons(path: PurePath, document: Document) -> Iterator[tuple[int, StatedVersion]]:
     needed = supported_pythons()
     text = document.text
     old: dict[str, int] = {}
@@ -194,7 +250,7 @@ def _old_pythons(path: Path, document: Document) -> Iterator[_Violation]:
                 if not needed.contains(version):
                     old.setdefault(version, text.index(version, start))
     for version in sorted(old, key=Version):
-        yield _Violation("python", "Python ", version, str(needed), min(old.values()))
+        yield min(old.values()), StatedVersion("python", "Python ", version)
     for found in _SUPPORTED_PYTHONS.finditer(text):
         group = found.lastgroup or ""
         if is_commented_out(text, found.start(group), ANY):
@@ -206,36 +262,32 @@ def _old_pythons(path: Path, document: Document) -> Iterator[_Violation]:
             not has_version(specifier, needed)
             or any(specifier.contains(one) and not needed.contains(one) for one in named)
         ):
-            value, at = found[group].strip(), found.start(group)
-            yield _Violation("python", "for Python ", value, str(needed), at)
+            yield found.start(group), StatedVersion("python", "for Python ", found[group].strip())
 
 
-def _old_runtimes(document: Document) -> Iterator[_Violation]:
+def _old_runtimes(document: Document) -> Iterator[tuple[int, StatedVersion]]:
     for found in _RUNTIME.finditer(document.text):
         version = tuple(map(int, found["version"].split(".")))
         if version < LOWEST_RUNTIME and not is_commented_out(document.text, found.start(), ANY):
-            lowest = f"{'.'.join(map(str, LOWEST_RUNTIME))} or newer"
-            label = "Databricks Runtime "
-            yield _Violation("runtime", label, found["version"], lowest, found.start())
+            yield found.start(), StatedVersion("runtime", "Databricks Runtime ", found["version"])
 
 
-def _bad_pins(document: Document, needed: Mapping[str, SpecifierSet]) -> Iterator[_Violation]:
+def _pins(document: Document) -> Iterator[tuple[int, StatedVersion]]:
     is_list = document.kind == "requirements"
+    names = frozenset(normalised(one.name) for one in _declared())
     is_generated_list = is_list and is_generated(document.text)
-    if document.kind in ("markdown", "lock", "text") or is_generated_list or not needed:
+    if document.kind in ("markdown", "lock", "text") or is_generated_list or not names:
         return
-    for pin in _pins(frozenset(needed)).finditer(document.text):
-        if is_commented_out(document.text, pin.start(), ANY):
-            continue
-        pinned = _specifier(pin["key"] if pin["key"] is not None else pin["version"])
-        name = normalised(pin["name"])
-        if pinned is not None and not has_version(pinned, needed[name]):
+    for pin in _pattern_of_pins(names).finditer(document.text):
+        if not is_commented_out(document.text, pin.start(), ANY):
             shown = re.sub(r"\s+", " ", document.text[pin.start("name") : pin.end()])
-            yield _Violation("pin", "", f"`{shown}`", f"{name}{needed[name]}", pin.start("name"))
+            pinned = pin["key"] if pin["key"] is not None else pin["version"]
+            name = normalised(pin["name"])
+            yield pin.start("name"), StatedVersion("pin", "", f"`{shown}`", name, pinned)
 
 
 @cache
-def _pins(names: frozenset[str]) -> re.Pattern[str]:
+def _pattern_of_pins(names: frozenset[str]) -> re.Pattern[str]:
     """Return the pattern for pins of the given distributions, in all notations used in files."""
     also = {"pytorch"} if "torch" in names else set()
     listed = "|".join(re.escape(name) for name in sorted({*names, *also}, key=len, reverse=True))

@@ -179,16 +179,20 @@ class _Analyser:
         self.nonlocals: list[Binding] = []
 
     def run(self) -> Analysis:
-        while self.stack:
-            node, scope = self.stack.pop()
-            self.children.clear()
+        stack, children = self.stack, self.children
+        nodes, parents = self.found.nodes, self.found.parents
+        while stack:
+            node, scope = stack.pop()
             kind: Any = type(node)
-            self.found.nodes[kind].append(node)
+            nodes[kind].append(node)
             visit = visitor(_Analyser, kind) or _Analyser.visit
             visit(self, node, scope)
-            for child, _ in self.children:
-                self.found.parents[child] = node
-            self.stack += reversed(self.children)
+            if children:
+                for child, _ in children:
+                    parents[child] = node
+                children.reverse()
+                stack += children
+                children.clear()
         for binding in self.nonlocals:
             name, parent = binding.name, binding.scope.parent
             binding.scope = (parent and parent.home(name)) or binding.scope
@@ -200,10 +204,15 @@ class _Analyser:
         self.children += [(node, scope) for node in nodes if node is not None]
 
     def visit(self, node: ast.AST, scope: Scope) -> None:
-        self.push(ast.iter_child_nodes(node), scope)
-
-    def visit_attribute(self, node: ast.Attribute, scope: Scope) -> None:
-        self.push([node.value], scope)
+        """Visit the children of a node, but not what all nodes share, such as operators."""
+        children = self.children
+        kind: Any = type(node)
+        for name in _inner_fields(kind):
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                children += [(one, scope) for one in value if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST):
+                children.append((value, scope))
 
     def bind(self, binding: Binding) -> None:
         """Record a binding in the scope that owns it."""
@@ -284,13 +293,13 @@ class _Analyser:
         self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar, scope: Scope
     ) -> None:
         self._bind_name(node.name, node, scope)
-        self.push(ast.iter_child_nodes(node), scope)
+        self.visit(node, scope)
 
     visit_matchas = visit_matchstar = visit_excepthandler
 
     def visit_matchmapping(self, node: ast.MatchMapping, scope: Scope) -> None:
         self._bind_name(node.rest, node, scope)
-        self.push(ast.iter_child_nodes(node), scope)
+        self.visit(node, scope)
 
     def _bind_name(self, name: str | None, node: ast.AST, scope: Scope) -> None:
         if name is not None:
@@ -313,10 +322,8 @@ class _Analyser:
 
     def _visit_signature(self, node: _Function, scope: Scope) -> None:
         """Visit the defaults and annotations, which belong to the outer scope."""
-        for argument in _arguments(node):
-            self.push([argument.annotation], scope)
-        self.push(node.args.defaults, scope)
-        self.push(node.args.kw_defaults, scope)
+        annotations = [argument.annotation for argument in _arguments(node)]
+        self.push([*annotations, *node.args.defaults, *node.args.kw_defaults], scope)
 
     def _enter(self, node: _Function, scope: Scope) -> Scope:
         inner = Scope(node, scope)
@@ -353,6 +360,12 @@ class _Analyser:
         if isinstance(node.value, str) and OLD_ROOT in node.value:
             self.found.strings.append(node)
             self.found.scopes[node] = scope
+
+
+@cache
+def _inner_fields(kind: Any) -> tuple[str, ...]:
+    """Return the fields of a node that may be nodes of its own."""
+    return tuple(name for name in kind._fields if name not in ("ctx", "op", "ops"))
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +10,11 @@ from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of, required
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.facts import MEANINGS, Seen, seen_in
 from mdstorm_migrate.run.old_pyarrow import old_conditions
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
+from mdstorm_migrate.run.seen import MEANINGS, Seen
 from mdstorm_migrate.run.together import Examined
-from mdstorm_migrate.sources import read_file
-from mdstorm_migrate.sources.plain import kind_of
 
-#: Kinds of files that describe the code's environment.
-_KINDS = frozenset(
-    {"cluster", "conda", "docker", "pipfile", "pyproject", "requirements", "setup_cfg", "shell"}
-)
-_NAMES = frozenset({".python-version", "runtime.txt", "setup.py"})
 #: Libraries that Petastorm needed in old versions, or that have changed since.
 _NEWER = frozenset({"lightning", "numpy", "pandas", "pyspark", "pytorch_lightning", "tensorflow"})
 _LIBRARIES = (
@@ -40,12 +32,11 @@ def before_running(examined: Examined, settings: Settings) -> list[Condition]:
     outcomes = [one for one in examined.outcomes if one.has_results]
     facts = examined.project.facts
     seen = {path: one.seen for path, one in facts.items()}
-    seen |= {one.path: seen_in(one.path, one.content) for one in examined.outcomes}
-    seen = {path: seen[path] for path in examined.paths if path in seen}
+    seen |= {one.path: one.seen for one in examined.outcomes}
     is_moved = any(one.moved for one in facts.values())
-    is_new = any(one.changed or one.facts.needs for one in outcomes)  # or this was read before
+    is_new = any(one.changed or one.after.needs for one in outcomes)  # or this was read before
     found = [*_installation(examined, settings)] if is_new else []
-    found += [*_misfits(examined), *_environment(examined)]
+    found += [*_misfits(examined, seen), *_environment(examined, seen)]
     imports = {name.partition(".")[0] for one in facts.values() for name in one.imports}
     if is_new and is_moved and imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
@@ -95,36 +86,31 @@ def _installation(examined: Examined, settings: Settings) -> Iterator[Condition]
         yield Condition("installed", f'nothing here installs mdstorm: install "{named}"')
 
 
-def _misfits(examined: Examined) -> Iterator[Condition]:
+def _misfits(examined: Examined, seen: Mapping[Path, Seen]) -> Iterator[Condition]:
     """Yield what does not fit together in the project, at the first mention of a library.
 
     An installer with a requirement that a person must change has a finding about it already.
     """
-    contents = {one.path: one.content for one in examined.outcomes}
     found = ((file.path, one) for file in examined.outcomes for one in file.outcome.findings)
     told = {path for path, one in found if one.cls == "manual" and one.topic == "install"}
     for one in examined.violations:
-        if one.path in told:
-            continue
-        data = contents[one.path] if one.path in contents else one.path.read_bytes()
-        place = re.search(rb"petastorm|mdstorm", data)
-        line = data.count(b"\n", 0, place.start() if place else 0) + 1
-        yield Condition("misfit", one.message, one.path, line)
+        if one.path not in told:
+            yield Condition("misfit", one.message, one.path, seen[one.path].mention)
 
 
-def _environment(examined: Examined) -> Iterator[Condition]:
+def _environment(examined: Examined, seen: Mapping[Path, Seen]) -> Iterator[Condition]:
     """Yield versions of Python and of libraries that do not fit, where mdstorm is used."""
     project, facts = examined.project, examined.project.facts
-    contents = {one.path: one.content for one in examined.outcomes}
-    users = [path for path in examined.paths if path in facts and facts[path].moved]
+    users = [path for path, one in facts.items() if one.moved]
     installers = [path for path in project.installers if NEW_ROOT in project.installed(path)]
     lists = [path for path in installers if not is_code(path)]
     serving = _Folders(users, lists)
-    around = [path for path in examined.paths if path.name in _NAMES or kind_of(path) in _KINDS]
     extras = (extra for one in facts.values() for extra in one.extras | one.required_extras)
     needed = required(frozenset(extras))
-    for path in sorted({*filter(serving.has, (*around, *lists)), *installers}):
-        yield from conditions_of(path, read_file(path, contents.get(path)), needed)
+    stating = sorted(path for path, one in seen.items() if one.versions)
+    for path in stating:
+        if path in installers or (not is_code(path) and serving.has(path)):
+            yield from conditions_of(path, seen[path].versions, needed)
 
 
 def _remaining_mentions(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:

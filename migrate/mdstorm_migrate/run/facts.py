@@ -16,6 +16,7 @@ from typing import Any
 from mdstorm_migrate.base.document import (
     DATABRICKS_HEADER,
     DecodedFile,
+    Document,
     Kind,
     SourceError,
     is_setup_script,
@@ -43,7 +44,8 @@ from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules import pm403_setup
 from mdstorm_migrate.run.discover import CODE, is_code
 from mdstorm_migrate.run.imports import configured_imports, text_imports
-from mdstorm_migrate.run.old_pyarrow import OldUse, old_uses
+from mdstorm_migrate.run.old_pyarrow import may_be_old
+from mdstorm_migrate.run.seen import Seen, seen_in
 from mdstorm_migrate.sources import find_source, read_file
 from mdstorm_migrate.sources.plain import kind_of
 
@@ -76,6 +78,11 @@ COMMANDS: frozenset[Kind] = frozenset(
 )
 #: Kinds of files in which code is configured.
 _CONFIGURED: frozenset[Kind] = frozenset({"cluster", "conda", "text"})
+#: Names of files that describe an environment, in addition to lists and files with commands.
+_ENVIRONMENT = frozenset({".python-version", "runtime.txt", "setup.py"})
+#: The suffix of a list of requirements.
+_LIST_SUFFIX = re.compile(r"\.(?:in|pip|txt)\b")
+_FILE_NAME = re.compile(r"[\w.-]+")
 #: A line that includes another list of requirements.
 _INCLUDES = re.compile(r"^[ \t]*(?:-r|--requirement)[ \t=]*(?P<name>[^\s#]+)", re.MULTILINE)
 #: Commands that install a list, or a project with its requirements.
@@ -94,38 +101,6 @@ _PATH = re.compile(
 _COPY = re.compile(
     r"^[ \t]*(?:COPY|ADD)[ \t]+(?!--from)(?:--\S+[ \t]+)*([^\s\"'\[]+)", re.MULTILINE
 )
-#: An import from MosaicML Streaming, and a name that distinguishes it from other packages.
-_STREAMING = re.compile(rb"^[ \t\">]*(?:from|import)[ \t]+streaming\b", re.MULTILINE)
-_STREAMING_NAME = re.compile(rb"\b(?:MDSWriter|LocalDataset|Streaming(?:Dataset|DataLoader))\b")
-#: Attributes that only one library's objects have, or whose meaning differs in mdstorm.
-MEANINGS = {
-    "_results_queue_reader": "mdstorm's readers do not have it",
-    "_workers_pool": "mdstorm's readers do not have it",
-    "cache_dir_url": "a converter's directory has MDS shards now, not Parquet files",
-    "file_urls": "a converter's are MDS shards now, not Parquet files",
-}
-_CHANGED_ATTRIBUTE = re.compile(rb"\.(%s)\b" % "|".join(MEANINGS).encode())
-#: Code that may read the files in a converter's directory, rather than show or delete it.
-_READS_FILES = re.compile(rb"parquet|\.load\(|\bopen\(")
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What the bytes of code show that "Before you run it" lists.
-
-    Attributes
-    ----------
-    old_uses : tuple of OldUse
-        Uses of names that pyarrow has removed.
-    attribute : (str, int) or None
-        The first attribute in `MEANINGS`, and its line.
-    streaming : int or None
-        The line of the first import of MosaicML Streaming.
-    """
-
-    old_uses: tuple[OldUse, ...] = ()
-    attribute: tuple[str, int] | None = None
-    streaming: int | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +136,8 @@ class Facts:
         Whether its commands install packages, but not from a list.
     includes : tuple of str
         The lists of requirements that it includes.
+    lists : frozenset of str
+        Names of files in its text that may be lists of requirements.
     paths, copies : frozenset of str
         Files and folders that its commands name, and all that an image copies, if it copies some.
     on_databricks : bool
@@ -185,6 +162,7 @@ class Facts:
     is_inventory: bool = False
     is_complete: bool = False
     includes: tuple[str, ...] = ()
+    lists: frozenset[str] = frozenset()
     paths: frozenset[str] = frozenset()
     copies: frozenset[str] = frozenset()
     on_databricks: bool = False
@@ -239,13 +217,17 @@ def facts(
         What `linked` returns for the file before edits to names, which keep its links.
     """
     text = data.decode("utf-8", "replace")
-    if known is None and any(word in data for word in _PARSED):
+    is_old = is_code(path) and may_be_old(text)
+    if known is None and (is_old or any(word in data for word in _PARSED)):
         known = parsed(path, data)
-    before = before or linked(path, text, known)
+    before = before or linked(path, data, known)
     imports = frozenset(_imports(path, text, known, before.links))
     needs = frozenset(_needs(path, imports))
     makes_loaders = path.suffix in CODE and any(f".{one}(" in text for one in CONVERTER_METHODS)
     marks = _CODE_FOR_DATABRICKS if is_code(path) else _FOR_DATABRICKS
+    file = _file(path, data, known)
+    describing = _describing(file, before.is_installing)
+    is_list = known is not None or kind_of(path) in LISTS or is_setup_script(path)
     return replace(
         before,
         makes_loaders=makes_loaders,
@@ -255,18 +237,38 @@ def facts(
         patched=frozenset(_patched(known)),
         on_databricks=data.startswith(DATABRICKS_HEADER) or any(one in data for one in marks),
         builds_session="SparkSession.builder" in text,
-        **_installation(path, data, known, before.is_installing),
+        lists=frozenset(_lists(text)),
+        seen=seen_in(path, data, file, known.modules if known is not None else (), describing),
+        **(_installation(path, describing) if is_list else {}),
     )
 
 
-def linked(path: Path, text: str, known: Parsed | None) -> Facts:
-    """Return the facts about a file's code that edits to names do not change."""
+def linked(path: Path, data: bytes, known: Parsed | None) -> Facts:
+    """Return the facts about a file's code that edits to names do not change, and what is seen."""
+    text = data.decode("utf-8", "replace")
     modules = known.modules if known is not None else ()
+    is_installing = is_setup_script(path) or any(map(_requires, modules))
+    file = _file(path, data, known)
     return Facts(
         links=_links(path, text, known),
-        is_installing=is_setup_script(path) or any(map(_requires, modules)),
+        is_installing=is_installing,
         is_given_session=_is_given_session(known),
+        seen=seen_in(path, data, file, modules, _describing(file, is_installing)),
     )
+
+
+def _file(path: Path, data: bytes, known: Parsed | None) -> DecodedFile:
+    """Return the decoded file, without documents if none of them describes anything."""
+    if known is not None:
+        return known.file
+    is_described = kind_of(path) in LISTS | COMMANDS or path.name in _ENVIRONMENT
+    return read_file(path, data) if is_described else DecodedFile("", ())
+
+
+def _describing(file: DecodedFile, is_installing: bool) -> list[Document]:
+    """Return the documents that list, install or describe what code runs with."""
+    others = ("lock", "markdown", "other", "text", *(() if is_installing else ("python",)))
+    return [one for one in file.documents if one.kind not in others]
 
 
 # What code imports
@@ -375,17 +377,8 @@ def _extras(text: str, imports: frozenset[str]) -> Iterator[str]:
 # What is installed
 
 
-def _installation(
-    path: Path, data: bytes, known: Parsed | None, is_installing: bool
-) -> dict[str, Any]:
+def _installation(path: Path, documents: Sequence[Document]) -> dict[str, Any]:
     """Return the facts about what a file requires or installs; a constraint does neither."""
-    if known is not None:
-        others = ("lock", "markdown", "other", "text", *(() if is_installing else ("python",)))
-        documents = [one for one in known.file.documents if one.kind not in others]
-    elif kind_of(path) in LISTS or is_setup_script(path):
-        documents = list(read_file(path, data).documents)
-    else:
-        return {}
     text = "".join(one.text for one in documents)
     kinds = ("cluster", "docker", "shell")
     commands = "\n".join(one.text for one in documents if one.kind in kinds)
@@ -403,6 +396,13 @@ def _installation(
     }
 
 
+def _lists(text: str) -> Iterator[str]:
+    """Yield the names in a text of files that may be lists of requirements."""
+    if _LIST_SUFFIX.search(text) is not None:
+        names = (one.rstrip(".") for one in _FILE_NAME.findall(text))
+        yield from (one for one in names if _LIST_SUFFIX.search(one))
+
+
 def _requires(module: PythonModule) -> bool:
     """Whether code requires or installs one of the libraries."""
     if NEW_ROOT in module.text and _REQUIRED.search(module.text):
@@ -412,20 +412,3 @@ def _requires(module: PythonModule) -> bool:
             ):
                 return True
     return OLD_ROOT in module.text and pm403_setup.requires(module)
-
-
-# What "Before you run it" lists
-
-
-def seen_in(path: Path, data: bytes) -> Seen:
-    """Return what code shows that "Before you run it" lists."""
-    changed = _CHANGED_ATTRIBUTE.search(data) if path.suffix == ".py" else None
-    if changed is not None and changed[1] == b"cache_dir_url" and not _READS_FILES.search(data):
-        changed = None
-    attribute = changed and (changed[1].decode(), data.count(b"\n", 0, changed.start()) + 1)
-    if not is_code(path):
-        return Seen(attribute=attribute)
-    found = _STREAMING.search(data) if b"streaming" in data else None
-    is_streaming = found is not None and _STREAMING_NAME.search(data) is not None
-    line = data.count(b"\n", 0, found.start()) + 1 if found and is_streaming else None
-    return Seen(tuple(old_uses(path, data)), attribute, line)

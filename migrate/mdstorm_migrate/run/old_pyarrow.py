@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from mdstorm_migrate.base.document import Document, SourceError
+from mdstorm_migrate.base.document import DecodedFile
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.environment import Condition
-from mdstorm_migrate.python.module import PythonModule, dotted, parse_python
-from mdstorm_migrate.sources import read_file
+from mdstorm_migrate.python.module import PythonModule, dotted
 
 _PICKLE = "use `pickle`, or `pyarrow.ipc` for Arrow data"
 _FS = "use `pyarrow.fs`"
@@ -51,6 +51,11 @@ _REMOVED = {
 }
 
 
+#: What code contains that uses one of them.
+_LAST_WORDS = "|".join(name.rstrip("=").rpartition(".")[2] for name in _REMOVED)
+_USED = re.compile(rf"\b(?:{_LAST_WORDS})\b")
+
+
 class OldUse(NamedTuple):
     """A use of a removed name or keyword, and its place in the file."""
 
@@ -59,15 +64,18 @@ class OldUse(NamedTuple):
     line: int
 
 
-def old_uses(path: Path, data: bytes) -> Iterator[OldUse]:
-    """Yield the uses of removed names and keywords in a file, in order."""
-    if b"pyarrow" not in data:
-        return
-    file = read_file(path, data)
-    for document in file.documents:
-        if document.kind == "python" and "pyarrow" in document.text:
-            for start, name in _uses_in(document):
-                found = document.in_file(Finding("pyarrow", "note", start, start, ""), file.lines)
+def may_be_old(text: str) -> bool:
+    """Whether code may use a removed name or keyword; other code need not be parsed."""
+    return "pyarrow" in text and _USED.search(text) is not None
+
+
+def old_uses(file: DecodedFile, modules: Iterable[PythonModule]) -> Iterator[OldUse]:
+    """Yield the uses of removed names and keywords in the modules of a file, in order."""
+    for module in modules:
+        if may_be_old(module.text):
+            for start, name in _uses_in(module):
+                found = Finding("pyarrow", "note", start, start, "")
+                found = module.document.in_file(found, file.lines)
                 yield OldUse(name, found.cell, found.line)
 
 
@@ -85,12 +93,8 @@ def old_conditions(uses: Mapping[Path, Iterable[OldUse]]) -> Iterator[Condition]
         yield Condition("libraries", message, path, first.line, first.cell)
 
 
-def _uses_in(document: Document) -> list[tuple[int, str]]:
-    """Return the position and the name of each use in a document, in order."""
-    try:
-        module = PythonModule(document, parse_python(document.code))
-    except SourceError:
-        return []
+def _uses_in(module: PythonModule) -> list[tuple[int, str]]:
+    """Return the position and the name of each use in a module, in order."""
     uses: list[tuple[ast.AST, str]] = []
     for binding in module.scopes.bindings:
         uses += [(binding.node, path) for path in (binding.target or "", binding.imported_module)]

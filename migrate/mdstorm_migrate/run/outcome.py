@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.base.needs import ANY, Wanted
 from mdstorm_migrate.run.facts import Facts
+from mdstorm_migrate.run.seen import Seen
 
 #: Rules and classes of the findings that mean that a file still imports Petastorm.
 _KEEPING = frozenset(
@@ -188,8 +189,8 @@ class FileOutcome:
         Paths of the files that must be written together, including this one.
     features : Counter of (str, str)
         How often the file uses each feature of Petastorm, by feature and name.
-    facts : Facts
-        The facts about it after its migration.
+    before, after : Facts
+        The facts about it as it was found, as far as others depend on them; and as it was decided.
     """
 
     path: Path
@@ -197,12 +198,13 @@ class FileOutcome:
     written: bool = False
     group: Sequence[str] = ()
     features: Counter[tuple[str, str]] = field(default_factory=Counter)
-    facts: Facts = field(default_factory=Facts)
+    before: Facts = field(default_factory=Facts)
+    after: Facts = field(default_factory=Facts)
 
     @property
-    def content(self) -> bytes:
-        """The bytes of the file now."""
-        return self.outcome.after if self.written else self.outcome.before
+    def seen(self) -> Seen:
+        """What the bytes of the file show now."""
+        return self.after.seen if self.written else self.before.seen
 
     @property
     def changed(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -47,8 +47,6 @@ _LIBRARIES = {
 
 #: Folders of what deploys the code in the parent folder.
 _DEPLOYING = frozenset({"ci", "deploy", "deployment", "docker", "infra"})
-#: Size in bytes above which files are not considered lists.
-_LARGEST = 1 << 20
 
 
 class Project:
@@ -58,8 +56,6 @@ class Project:
     ----------
     facts : mapping of Path to Facts
         The facts about each file that has any.
-    paths : collection of Path
-        All files.
 
     Attributes
     ----------
@@ -68,9 +64,8 @@ class Project:
         The files that require or install one of the two libraries.
     """
 
-    def __init__(self, facts: Mapping[Path, Facts], paths: Collection[Path] = ()) -> None:
+    def __init__(self, facts: Mapping[Path, Facts]) -> None:
         self.facts = facts
-        self._paths = paths
         self._users = [path for path, one in facts.items() if one.needs or is_code(path)]
         self._users_in: defaultdict[Path, list[Path]] = defaultdict(list)
         for path in self._users:
@@ -221,12 +216,5 @@ class Project:
         """Whether a list only records packages: no code is under it, no file mentions it."""
         if not self.facts[path].is_inventory or self._below.get(path.parent):
             return False
-        name = path.name.encode()
-        return not any(name in _text_of(one) for one in self._paths if one != path)
-
-
-def _text_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes() if path.stat().st_size <= _LARGEST else b""
-    except OSError:
-        return b""
+        others = (one for of, one in self.facts.items() if of != path)
+        return not any(name.endswith(path.name) for one in others for name in one.lists)

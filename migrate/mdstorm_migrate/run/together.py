@@ -20,17 +20,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePath
 
-from mdstorm_migrate.base.document import Source, is_setup_script
+from mdstorm_migrate.base.document import Source
 from mdstorm_migrate.base.needs import Given, Needs
 from mdstorm_migrate.mosaicml.names import ROOT as STREAMING
-from mdstorm_migrate.packaging.commands import TARGETS
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_within
 from mdstorm_migrate.python.flows import Flows
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.run.check import Violation, check
 from mdstorm_migrate.run.decisions import decide
 from mdstorm_migrate.run.discover import CODE, LARGEST, LARGEST_TEXT, is_code
-from mdstorm_migrate.run.facts import BACKEND, LISTS, Facts, facts, seen_in
+from mdstorm_migrate.run.facts import BACKEND, Facts, facts
 from mdstorm_migrate.run.imports import ImportGraph
 from mdstorm_migrate.run.migration import FileMigration, Proposals, is_relevant
 from mdstorm_migrate.run.names import given_alone, given_to
@@ -45,8 +44,8 @@ from mdstorm_migrate.run.outcome import (
 )
 from mdstorm_migrate.run.pool import Workers
 from mdstorm_migrate.run.project import Project
+from mdstorm_migrate.run.seen import Seen
 from mdstorm_migrate.sources import find_source
-from mdstorm_migrate.sources.plain import kind_of
 
 
 @dataclass
@@ -61,14 +60,11 @@ class Examined:
         All files of the project, as they were decided on.
     violations : list of Violation
         What does not fit together in the project.
-    paths : sequence of Path
-        All files of the project.
     """
 
     outcomes: list[FileOutcome] = field(default_factory=list)
     project: Project = field(default_factory=lambda: Project({}))
     violations: list[Violation] = field(default_factory=list)
-    paths: Sequence[Path] = ()
 
 
 def examine(
@@ -94,11 +90,10 @@ def examine(
         Code of other people in the project, which requirements must serve.
     """
     named = {path.resolve() for path in paths} if others else set()
-    others = [path for path in others if path.resolve() not in named]
-    around = dict.fromkeys(path for path in (*others, *vendored) if _is_related(path))
+    around = {path: False for path in others if path.resolve() not in named}
+    around |= dict.fromkeys(vendored, True)
     with Workers(partial(Examiner, settings), len(paths) + len(around), jobs) as workers:
-        found = workers.map(Examiner.facts, dict.fromkeys(paths))
-        seen = {path: one for path, one in found.items() if one is not None}
+        seen = _any(workers.map(Examiner.facts, dict.fromkeys(paths)))
         graph = ImportGraph({path: one.links.imports for path, one in seen.items()})
         resolving = {path for path, one in seen.items() if one.links.resolves}
         for path, one in seen.items():
@@ -109,19 +104,18 @@ def examine(
             seen, graph, lambda paths: workers.map(Examiner.flows, dict.fromkeys(paths))
         )
         proposals = workers.map(Examiner.propose, given)
-        every = seen | workers.map(Examiner.facts_around, around)
-        all_paths = [*paths, *others]
+        every = seen | _any(workers.map(Examiner.facts_around, around))
         lacking: set[Path] = set()
         while True:
             decisions = decide(proposals, graph, resolving)
             decided = every | workers.map(Examiner.code_after, decisions)
-            needs = _needs(Project(decided, all_paths), decisions, settings)
+            needs = _needs(Project(decided), decisions, settings)
             # What cannot install mdstorm is told to, so that the code that waits for it can move.
             needs |= {path: replace(needs[path], moved=True) for path in lacking & needs.keys()}
             rendered = workers.map(Examiner.render, needs)
             outcomes = {path: outcome for path, (outcome, _) in rendered.items()}
             after = {path: one for path, (_, one) in rendered.items()}
-            project = Project(decided | after, all_paths)
+            project = Project(decided | after)
             violations = [] if settings.library == STREAMING else list(check(project, graph))
             # A file whose result is not sound stays as it is, and holds its group.
             held = dict(_failed(outcomes, proposals)) | dict(_waiting(violations, proposals))
@@ -135,17 +129,18 @@ def examine(
             outcomes[path],
             group=decisions[path].group,
             features=proposals[path].features,
-            facts=project.facts[path],
+            before=seen[path],
+            after=project.facts[path],
         )
         for path in paths
         if path in outcomes
     ]
-    return Examined(outcomes_in_order, project, violations, all_paths)
+    return Examined(outcomes_in_order, project, violations)
 
 
-def _is_related(path: Path) -> bool:
-    """Whether a file outside of the run is code that lists must serve, or a list."""
-    return is_code(path) or is_setup_script(path) or kind_of(path) in LISTS
+def _any(facts: Mapping[Path, Facts | None]) -> dict[Path, Facts]:
+    """Return the facts about the files that have any."""
+    return {path: one for path, one in facts.items() if one is not None}
 
 
 def _failed(
@@ -222,36 +217,30 @@ class Examiner:
     def facts(self, path: Path, _: object = None) -> Facts | None:
         """Return the facts about a file, or None if it has none."""
         try:
-            size = path.stat().st_size
-            if size > LARGEST_TEXT and find_source(path) is None:
-                return None
-            if size > LARGEST:
-                large = f"larger than {LARGEST >> 20} MiB"
-                return self._failed(path, large) if _is_mentioned_in(path) else None
-            data = path.read_bytes()
+            data = _content(path)
         except OSError as error:
             if path.is_symlink() and not path.exists():
                 return None  # a broken link
             return self._failed(path, error.strerror or str(error))
+        if data is None:
+            large = f"larger than {LARGEST >> 20} MiB"
+            return self._failed(path, large) if _is_mentioned_in(path) else None
         if is_relevant(data, self._settings) and (source := find_source(path, data)) is not None:
             self._files[path] = FileMigration(data, path, source, self._settings)
             return self._files[path].facts
-        is_configuring = any(key.encode() in data for key in (NEW_ROOT, *TARGETS))
-        if path.suffix in CODE or is_configuring or kind_of(path) in LISTS:
-            return replace(facts(path, data), seen=seen_in(path, data))
-        return None
+        return _facts(path, data)
 
     def _failed(self, path: Path, reason: str) -> Facts:
         self._files[path] = FileMigration(b"", path, None, self._settings, Problem(reason))
         return self._files[path].facts
 
-    def facts_around(self, path: Path, _: object = None) -> Facts:
-        """Return the facts about a file that is not migrated."""
+    def facts_around(self, path: Path, is_vendored: bool) -> Facts | None:
+        """Return the facts about a file that is not migrated; nobody edits vendored code."""
         try:
-            data = path.read_bytes()
+            found = _facts(path, _content(path) or b"")
         except OSError:
-            data = b""
-        return replace(facts(path, data), seen=seen_in(path, data))
+            return None
+        return replace(found, seen=Seen()) if found is not None and is_vendored else found
 
     def flows(self, path: Path, _: object = None) -> Flows:
         """Return how values flow through a file that Petastorm's reach."""
@@ -273,6 +262,26 @@ class Examiner:
         """Return the outcome for the file, and the facts about it."""
         outcome = self._files[path].outcome(needs)
         return outcome, self._files[path].facts_after
+
+
+#: The facts about most files, as one object.
+_NOTHING = Facts()
+
+
+def _content(path: Path) -> bytes | None:
+    """Return the bytes of a file; None if it is too large, nothing if it is large and unknown."""
+    size = path.stat().st_size
+    if size > LARGEST_TEXT and find_source(path) is None:
+        return b""
+    return path.read_bytes() if size <= LARGEST else None
+
+
+def _facts(path: Path, data: bytes) -> Facts | None:
+    """Return the facts about a file that is not migrated, or None if it has none."""
+    found = facts(path, data)
+    if found != _NOTHING:
+        return found
+    return _NOTHING if is_code(path) else None
 
 
 def _is_mentioned_in(path: Path) -> bool:

@@ -21,7 +21,7 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Source, SourceError
 
@@ -45,15 +45,9 @@ def find_source(path: PurePath, data: bytes = b"") -> Source | None:
     return next((source for source in all_sources() if source.claims(path, head)), None)
 
 
-#: Size in bytes above which files are not considered lists of requirements.
-_LARGEST = 1 << 20
-
-
-def read_file(path: Path, data: bytes | None = None) -> DecodedFile:
-    """Return a file that may list requirements, or one without documents if reading it fails."""
-    with contextlib.suppress(OSError, SourceError, RecursionError):
-        if data is None:
-            data = path.read_bytes() if path.stat().st_size <= _LARGEST else b""
+def read_file(path: PurePath, data: bytes) -> DecodedFile:
+    """Return a decoded file, or one without documents if no source can read it."""
+    with contextlib.suppress(SourceError, RecursionError):
         source = find_source(path, data)
         if source is not None and data:
             return source.read(data, path)

@@ -4,7 +4,13 @@ from pathlib import Path
 
 from tests.kit.migrating import each
 
-from mdstorm_migrate.environment import Condition, conditions_of, required, supported_pythons
+from mdstorm_migrate.environment import (
+    Condition,
+    conditions_of,
+    required,
+    supported_pythons,
+    versions_in,
+)
 from mdstorm_migrate.sources import find_source
 
 
@@ -13,7 +19,8 @@ def broken(path: str, text: str, *extras: str) -> list[Condition]:
     source = find_source(Path(path), text.encode())
     assert source is not None
     file = source.read(text.encode(), Path(path))
-    return list(conditions_of(Path(path), file, required(frozenset(extras))))
+    versions = versions_in(Path(path), file, file.documents)
+    return list(conditions_of(Path(path), versions, required(frozenset(extras))))
 
 
 def found(path: str, text: str, *extras: str) -> list[tuple[str, int | None]]:
