@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from tests.kit.migrating import each, invoke, run, write_files
 
 from mdstorm_migrate.audit import audit
@@ -86,10 +87,6 @@ def test_version_compared_in_another_module_keeps_import_on_petastorm(tmp_path: 
     {"_pt.py": READS, "a.py": "import _pt\ndef f(_pt): _pt.make_reader(url, colour=1)\n"},
     {"_pt.py": READS, "a.py": "from other import make_reader\nmake_reader(url, colour=1)\n"},
     {"_pt.py": "def f():\n    import petastorm\n", "a.py": "import _pt\n_pt.petastorm.x()\n"},
-    # a module or package of the project has the library's name
-    {"lib/petastorm.py": ROOT, "a.py": "from lib import petastorm\npetastorm.own(url)\n"},
-    {"lib/petastorm.py": ROOT, "lib/a.py": "from . import petastorm\npetastorm.own(url)\n"},
-    {"l/petastorm/__init__.py": ROOT, "a.py": "from l import petastorm\npetastorm.own(url)\n"},
 )
 def test_name_that_does_not_reach_missing_part_is_not_reported(
     files: dict[str, str], tmp_path: Path
@@ -118,3 +115,27 @@ def test_loader_of_converter_from_another_module_is_counted(
     assert "tensorflow==2.11.0" in invoke(command, "-j", "1", tmp_path).stderr
     (tmp_path / "requirements.txt").write_text("petastorm==0.12.1\n")
     assert "+mdstorm[spark,tf]" in invoke(command, "-j", "1", tmp_path).stdout
+
+
+@pytest.mark.parametrize("module", ["lib/{}.py", "lib/{}/__init__.py"])
+@pytest.mark.parametrize("source", [ROOT, READS])
+@each(
+    ("a.py", "from lib import {0}\n{0}.own(url)\n"),
+    ("lib/a.py", "from . import {0}\n{0}.own(url)\n"),
+    ("lib/a.py", "from .{0} import make_reader\nmake_reader(url, colour=1)\n"),
+    ("a.py", "import lib.{0}\nlib.{0}.own(url)\n"),
+    ("a.py", "import lib.{0} as one\none.make_reader(url, colour=1)\n"),
+    ("a.py", "from lib.{0} import make_reader as m\nm(url, colour=1)\n"),
+    ("a.py", "from lib.{0} import petastorm as p\np.x\n"),
+    ("a.py", "from lib.{0} import *\nmake_reader(url, colour=1)\n"),
+    ("a.py", "from lib import {0}\n{0}.make_reader(url, colour=1)\n"),
+)
+def test_module_of_project_may_have_the_name_of_the_library(
+    name: str, use: str, source: str, module: str, tmp_path: Path
+) -> None:
+    found = []
+    for own in ("helper", "petastorm"):
+        files = {module.format(own): source, name: use.format(own), "lib/__init__.py": ""}
+        rules = rules_of(tmp_path / own, files)
+        found.append([rules.get(file, []) for file in files])
+    assert found[0] == found[1]
