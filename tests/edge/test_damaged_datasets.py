@@ -1,6 +1,5 @@
 """Damaged files are reported as damaged, and never cause other errors or crashes."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +30,7 @@ def test_damaged_sizes_are_reported_with_the_sample(tmp_path: Path) -> None:
 def test_shard_with_a_different_layout_is_reported(tmp_path: Path) -> None:
     longs = write_dataset(tmp_path, {"n": [1, 2, 3, 4]}, {"n": "long"})
     (shard,) = longs.index.shards
-    shorts = replace(shard, column_encodings=("int16",), column_sizes=(2,))
+    shorts = shard._replace(column_encodings=("int16",), column_sizes=(2,))
     url = f"{longs.url}/x.mds"
     data = longs.location.read(shard.raw_data.basename)
     with pytest.raises(
@@ -46,7 +45,7 @@ def test_shard_without_a_column_that_others_have_is_reported(tmp_path: Path) -> 
     write_dataset(tmp_path / "a", {"n": [1], "m": [2]}, {"n": "long", "m": "long"})
     write_dataset(tmp_path / "b", {"n": [3]}, {"n": "long"})
     shards = [
-        replace(shard, raw_data=replace(shard.raw_data, basename=f"{d}/{shard.raw_data.basename}"))
+        shard._replace(raw_data=shard.raw_data._replace(basename=f"{d}/{shard.raw_data.basename}"))
         for d in "ab"
         for shard in open_dataset(str(tmp_path / d)).index.shards
     ]

@@ -13,7 +13,7 @@ from mdstorm_backend.cache import download
 from mdstorm_backend.cache.directory import CacheDirectory, CacheOptions, Record, default_directory
 from mdstorm_backend.cache.shard_cache import ShardCache, check_hash_is_recorded, origin
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
-from mdstorm_backend.storage import Buffer, Location, ObjectPins, Pins, map_of, unchanged
+from mdstorm_backend.storage import Buffer, Location, ObjectPins, Pins, check_map, map_of, unchanged
 
 
 def shard_files(
@@ -217,10 +217,13 @@ class DirectFiles:
         try:
             name = file.basename
             content = self.location.read(name) if pins is None else pins.map(name)
-            with unchanged([map_of(content)]):
-                download.check_content(file, content, hash_name, url)
         except download.ABSENT as error:
             raise download.missing(url, error) from error
+        try:
+            download.check_content(file, content, hash_name, url)
+        except errors.CorruptDatasetError:
+            check_map(content)
+            raise
         self._checked.add(file.basename)
         return content
 

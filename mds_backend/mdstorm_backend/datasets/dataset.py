@@ -33,6 +33,7 @@ from mdstorm_backend.storage import (
     Location,
     Pin,
     Pins,
+    check_map,
     map_of,
     unchanged,
 )
@@ -376,8 +377,9 @@ class Dataset(SampleDataset):
         return shard
 
     def _parse(self, schema: Schema, info: ShardInfo, content: Buffer) -> MDSShard:
-        # Copy a small shard to memory, so that it needs no file descriptor.
-        content = bytes(content) if len(content) <= _SMALL_SHARD else content
+        if len(content) <= _SMALL_SHARD:  # copied to memory, so that it needs no file descriptor
+            with unchanged([map_of(content)]):
+                content = bytes(content)
         shard = MDSShard(content, info, schema, url=self._url(info))
         if self._lost_schema:
             _check_nulls(shard)
@@ -395,9 +397,9 @@ class Dataset(SampleDataset):
         if content is None:
             content = self.files.open(info)
         try:
-            with unchanged([map_of(content)]):
-                return parse(info, content)
+            return parse(info, content)
         except CorruptDatasetError:
+            check_map(content)
             if not self.files.discard(info):
                 raise
         return parse(info, self.files.open(info))

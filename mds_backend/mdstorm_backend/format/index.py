@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 from mdstorm_backend.base.checks import parse_json
 from mdstorm_backend.errors import (
@@ -150,6 +151,16 @@ _SHARED_KEYS = (
     *("column_names", "column_encodings", "column_sizes"),
     *("compression", "hashes", "size_limit"),
 )
+_shared_entries = itemgetter(*_SHARED_KEYS)
+#: The parsed values of `_SHARED_KEYS`.
+_Shared: TypeAlias = tuple[
+    tuple[str, ...],
+    tuple[str, ...],
+    tuple[int | None, ...],
+    str | None,
+    tuple[str, ...],
+    int | str | None,
+]
 _SHARD_KEYS = {*_SHARED_KEYS, "format", "raw_data", "samples", "version", "zip_data"}
 
 
@@ -187,8 +198,8 @@ class ShardParser:
     """A parser for shard objects that checks entries only once if all shards share them."""
 
     def __init__(self) -> None:
-        self._found: list[Any] = []
-        self._shared: dict[str, Any] = {}
+        self._found: Any = None
+        self._shared: _Shared = ((), (), (), None, (), None)
         #: Minimum size of a sample in bytes.
         self._least = 0
 
@@ -207,7 +218,7 @@ class ShardParser:
                 f"shard format {shown(value['format'])} version "
                 f"{shown(value['version'])} is not MDS version {INDEX_VERSION}"
             )
-        shared = self._parse_shared(value)
+        names, encodings, sizes, compression, hashes, size_limit = self._parse_shared(value)
         raw_data = _parse_file(value["raw_data"], MAX_SHARD_BYTES)
         zip_data = _parse_file(value["zip_data"], 2**63 - 1) if value["zip_data"] else None
         samples = check_count(value["samples"], "samples", MAX_SHARD_BYTES)
@@ -215,7 +226,6 @@ class ShardParser:
             raise ValueError(
                 f"{samples} samples of these columns do not fit into {raw_data.bytes} bytes"
             )
-        compression = shared["compression"]
         if (compression is None) != (zip_data is None):
             raise ValueError(
                 f"compression {shown(compression)} and zip_data "
@@ -223,11 +233,12 @@ class ShardParser:
             )
         if zip_data is not None and zip_data.basename == raw_data.basename:
             raise ValueError(f"raw_data and zip_data are the same file, {shown(raw_data.basename)}")
-        return ShardInfo(samples=samples, raw_data=raw_data, zip_data=zip_data, **shared)
+        columns = names, encodings, sizes
+        return ShardInfo(*columns, samples, raw_data, zip_data, compression, hashes, size_limit)
 
-    def _parse_shared(self, value: dict[str, Any]) -> dict[str, Any]:
+    def _parse_shared(self, value: dict[str, Any]) -> _Shared:
         """Return the checked entries that shards of the same dataset usually share."""
-        found = [value[key] for key in _SHARED_KEYS]
+        found = _shared_entries(value)
         if found != self._found:
             names = check_texts(value["column_names"], "column_names")
             encodings = check_texts(value["column_encodings"], "column_encodings")
@@ -235,14 +246,9 @@ class ShardParser:
             compression = None if value["compression"] == "" else value["compression"]
             if compression is not None:
                 check_compression(check_text(compression, "compression"))
-            self._shared = {
-                "column_names": names,
-                "column_encodings": encodings,
-                "column_sizes": sizes,
-                "compression": compression,
-                "hashes": check_texts(value["hashes"], "hashes"),
-                "size_limit": _parse_size_limit(value["size_limit"]),
-            }
+            hashes = check_texts(value["hashes"], "hashes")
+            limit = _parse_size_limit(value["size_limit"])
+            self._shared = names, encodings, sizes, compression, hashes, limit
             self._found, self._least = found, fixed_bytes(sizes)
         return self._shared
 
@@ -252,12 +258,10 @@ def _parse_file(value: Any, limit: int) -> FileInfo:
     value = check_object(value, "a file entry")
     if len(value) > len(_FILE_KEYS):
         raise TypeError(f"a file entry has unknown keys: {_unknown(value)}")
-    hashes = check_object(value["hashes"], "a file's hashes")
-    return FileInfo(
-        check_basename(value["basename"], reserved=INDEX_NAME),
-        check_count(value["bytes"], "a file size", limit),
-        {check_text(k, "a hash"): check_text(v, "a hash") for k, v in hashes.items()},
-    )
+    if hashes := check_object(value["hashes"], "a file's hashes"):
+        hashes = {check_text(k, "a hash"): check_text(v, "a hash") for k, v in hashes.items()}
+    name = check_basename(value["basename"], reserved=INDEX_NAME)
+    return FileInfo(name, check_count(value["bytes"], "a file size", limit), hashes)
 
 
 def _parse_size_limit(value: Any) -> int | str | None:

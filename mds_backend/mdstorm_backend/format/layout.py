@@ -34,6 +34,8 @@ from mdstorm_backend.format.values.nested_lists import ends_of
 from mdstorm_backend.storage import Buffer
 
 _SIZE_WORD = 4
+#: The largest header in bytes whose content is kept for the next shards.
+_SHARED_HEADER = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,8 @@ def parse_header(
     offsets : numpy.ndarray
         uint32 of shape ``(samples + 1,)``, a view of `data`.
     extra : dict
-        The object under ``"mdstorm"`` in the header; empty if there is none.
+        The object under ``"mdstorm"`` in the header; empty if there is none. Shards whose headers
+        are equal share it: it must not be changed.
 
     Raises
     ------
@@ -200,8 +203,11 @@ def parse_header(
         what = f"does not start like a shard with {info.samples} samples and {len(data)} bytes"
         raise CorruptDatasetError.of_file(url, what)
     header = data[_SIZE_WORD * (len(offsets) + 1) : offsets[0]].tobytes()
-    extra: dict[str, Any] = parse_header_text(header, url=url).get("mdstorm", {})
-    return offsets, extra
+    try:
+        known = _parsed_alike if len(header) <= _SHARED_HEADER else _parsed
+        return offsets, known(header).get("mdstorm", {})
+    except (TypeError, ValueError) as error:
+        raise _unreadable(url, error) from error
 
 
 def _sample_offsets(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32] | None:
@@ -224,12 +230,24 @@ def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
         If the header is not a JSON object, or is nested too deeply.
     """
     try:
-        value = check_object(parse_json(header), "it")
-        check_object(value.get("mdstorm", {}), "its entry 'mdstorm'")
-        check_depth(value, "it")
+        return _parsed(header)
     except (TypeError, ValueError) as error:
-        raise CorruptDatasetError.of_file(url, f"has an unreadable header ({error})") from error
+        raise _unreadable(url, error) from error
+
+
+def _parsed(header: bytes) -> dict[str, Any]:
+    value = check_object(parse_json(header), "it")
+    check_object(value.get("mdstorm", {}), "its entry 'mdstorm'")
+    check_depth(value, "it")
     return value
+
+
+#: Most shards of a dataset have the same header, unless it records nulls.
+_parsed_alike = lru_cache(8)(_parsed)
+
+
+def _unreadable(url: str, error: Exception) -> CorruptDatasetError:
+    return CorruptDatasetError.of_file(url, f"has an unreadable header ({error})")
 
 
 def read_header(data: Buffer, *, url: str) -> tuple[int, dict[str, Any]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 INDEX_NAME = "index.json"
 #: Name of the file that marks directories created by mdstorm. It does not end with ``.json``,
@@ -18,8 +17,7 @@ INDEX_VERSION = 2
 MAX_SHARD_BYTES = 2**32 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(NamedTuple):
     """One file of a shard: its path relative to the dataset, its size in bytes, and its hashes."""
 
     basename: str
@@ -31,8 +29,7 @@ class FileInfo:
         return {"basename": self.basename, "bytes": self.bytes, "hashes": dict(self.hashes)}
 
 
-@dataclass(frozen=True, slots=True)
-class ShardInfo:
+class ShardInfo(NamedTuple):
     """The index entry of one shard.
 
     Attributes

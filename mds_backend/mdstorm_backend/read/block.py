@@ -221,14 +221,17 @@ class Located:
                     yield self.opened[owner], found.rows[chosen], chosen + position
             return
         assert isinstance(self.chunk, range)
-        low, high = self.chunk.start, self.chunk.stop
-        for number, shard in enumerate(self.opened):
-            first = int(self._firsts[number])
-            begin, end = max(low, first), min(high, int(self._firsts[number + 1]))
+        low, high, firsts = self.chunk.start, self.chunk.stop, self._firsts
+        number = int(np.searchsorted(firsts, low, side="right")) - 1
+        begin = low
+        while begin < high:
+            first, end = int(firsts[number]), min(high, int(firsts[number + 1]))
             if begin < end:
+                shard = self.opened[number]
                 shard.wait_for(end - first)
                 filled = slice(position + begin - low, position + end - low)
                 yield shard, slice(begin - first, end - first), filled
+            begin, number = end, number + 1
 
     def scattered(self) -> ShardRows | None:
         """Return the rows once they have arrived, by owner in `opened`; None if in stored order."""

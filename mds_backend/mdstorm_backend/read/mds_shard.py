@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from itertools import accumulate
 from math import prod
 from operator import index
+from time import perf_counter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -222,19 +223,21 @@ class MDSShard(Shard):
         row = index(row)  # NumPy's narrow integers would overflow below
         if not 0 <= row < self.num_samples:
             raise IndexError(f"sample {row} of {self.num_samples} in {self.url}")
-        if self.held is not None:
-            self.held.check_for_sample()
+        held = self.held
+        if held is not None and perf_counter() > held.pins.next_check:
+            held.check_for_sample()
         key = None if columns is None else tuple(columns)
-        names = self.schema.names if key is None else key
         try:
             decode = self._samplers.get(key)
             if decode is None:
+                names = self.schema.names if key is None else key
                 self._check_columns(names)
                 decode = self._samplers[key] = _sample_decoder(self, names)
             return decode(row)
         except (IndexError, OverflowError, ValueError, struct.error) as error:
             if isinstance(error, MDStormError):
                 raise
+            names = self.schema.names if key is None else key
             for name, values in self.read(np.array([row]), names, exact_nulls=True).items():
                 check_python_objects(name, values, row, self.url)
             raise self.corrupt(f"holds values that cannot be decoded ({error})") from error

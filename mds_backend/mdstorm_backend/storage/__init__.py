@@ -22,7 +22,15 @@ from mdstorm_backend.storage.named_files import (
     identity_of,
 )
 from mdstorm_backend.storage.object_pins import ObjectPins
-from mdstorm_backend.storage.pins import Pin, PinnedFile, PinnedMap, Pins, map_of, unchanged
+from mdstorm_backend.storage.pins import (
+    Pin,
+    PinnedFile,
+    PinnedMap,
+    Pins,
+    check_map,
+    map_of,
+    unchanged,
+)
 from mdstorm_backend.storage.stores.store import bucket_of
 from mdstorm_backend.storage.urls import (
     check_no_secrets,
@@ -45,6 +53,7 @@ __all__ = [
     "PinnedMap",
     "Pins",
     "bucket_of",
+    "check_map",
     "check_no_secrets",
     "check_scheme",
     "copy_complete",

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from multiprocessing.context import get_spawning_popen
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -26,31 +26,11 @@ from mdstorm_backend.storage.local_files import Buffer, map_file
 _SECOND = 10**9
 #: Single samples are copied within microseconds, and a check takes longer than that. So while they
 #: are read one right after another, checks are this many seconds apart.
-_BETWEEN_CHECKS = 50e-6
+_BETWEEN_CHECKS = 100e-6
 
 
-class Pin(NamedTuple):
-    """The size and the modification time of a file."""
-
-    size: int
-    mtime_ns: int
-
-    @classmethod
-    def of(cls, found: os.stat_result) -> Pin:
-        """Return the pin of a file from the result of `os.stat`."""
-        return cls(found.st_size, found.st_mtime_ns)
-
-    def agrees(self, other: Pin) -> bool:
-        """Whether two pins may be of the same content.
-
-        A whole second agrees with all times within it, because some mounts and archives keep only
-        seconds.
-        """
-        if self == other:
-            return True
-        seconds, rest = divmod(self.mtime_ns, _SECOND)
-        others, other_rest = divmod(other.mtime_ns, _SECOND)
-        return self.size == other.size and seconds == others and 0 in (rest, other_rest)
+#: The size of a file in bytes, and its modification time in nanoseconds.
+Pin: TypeAlias = tuple[int, int]
 
 
 class Pins:
@@ -71,8 +51,8 @@ class Pins:
 
     Attributes
     ----------
-    last_check : float
-        When a sample's map was last checked, as `time.perf_counter` returns it.
+    next_check : float
+        When to check the map of a sample again, as `time.perf_counter` returns it.
     """
 
     def __init__(
@@ -80,7 +60,7 @@ class Pins:
     ) -> None:
         self.directory = directory
         self._pins = {} if known is None else dict(known)
-        self.last_check = 0.0
+        self.next_check = 0.0
         if known is None:
             self.pin(names)
 
@@ -105,14 +85,14 @@ class Pins:
                     found = stat(name, dir_fd=folder)
                 except OSError:
                     continue
-                pins[name] = Pin(found.st_size, found.st_mtime_ns)
+                pins[name] = found.st_size, found.st_mtime_ns
         finally:
             os.close(folder)
 
     def get(self, name: str) -> Pin | None:
         """Return the pin of a file, pinning it if it has none; None if there is no such file."""
         if name not in self._pins and (found := _stat(self.path(name))) is not None:
-            self._pins.setdefault(name, Pin.of(found))
+            self._pins.setdefault(name, _pin(found))
         return self._pins.get(name)
 
     def forget(self, name: str) -> None:
@@ -121,9 +101,9 @@ class Pins:
 
     def compare(self, name: str, found: os.stat_result) -> None:
         """Raise DatasetChangedError if a file is not as pinned; pin a file that has no pin."""
-        now = Pin.of(found)
+        now = _pin(found)
         pin = self._pins.setdefault(name, now)
-        if not pin.agrees(now):
+        if pin != now and not _agree(pin, now):
             raise _changed(f"file://{self.directory}/{name}", pin, now)
 
     def check(self, name: str) -> None:
@@ -153,7 +133,8 @@ class Pins:
             if held is None:
                 self.compare(name, os.fstat(file.fileno()))
             else:
-                held.pins, held.name, held.inode = self, name, (found.st_dev, found.st_ino)
+                held.pins, held.name, held.path = self, name, self.path(name)
+                held.pin, held.inode = _pin(found), (found.st_dev, found.st_ino)
         return content
 
 
@@ -234,14 +215,18 @@ class PinnedMap(mmap.mmap):
     ----------
     pins : Pins
         The pins of the dataset.
-    name : str
-        Name of the file.
+    name, path : str
+        Name and path of the file.
+    pin : tuple of int
+        The size and the time of the file when it was mapped.
     inode : tuple of int
         The device and the inode of the file.
     """
 
     pins: Pins
     name: str
+    path: str
+    pin: Pin
     inode: tuple[int, int]
 
     def check(self) -> None:
@@ -249,22 +234,32 @@ class PinnedMap(mmap.mmap):
 
         If its path now leads to another file, or to none, the map still has the old content.
         """
-        found = _stat(self.pins.path(self.name))
-        if found is not None and (found.st_dev, found.st_ino) == self.inode:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return
+        if self.pin != (found.st_size, found.st_mtime_ns) and (
+            self.inode == (found.st_dev, found.st_ino)
+        ):
             self.pins.compare(self.name, found)
 
     def check_for_sample(self) -> None:
-        """Check like `check`, unless a map of the dataset was checked a moment ago."""
-        pins, clock = self.pins, time.perf_counter
-        if clock() - pins.last_check > _BETWEEN_CHECKS:
-            self.check()
-            pins.last_check = clock()
+        """Check like `check`, and do not ask for another check in the next moment."""
+        self.check()
+        self.pins.next_check = time.perf_counter() + _BETWEEN_CHECKS
 
 
 def map_of(content: Buffer) -> PinnedMap | None:
     """Return the map that a file's content is in; None if it is in memory or not pinned."""
     found = content.obj if isinstance(content, memoryview) else None
     return found if isinstance(found, PinnedMap) else None
+
+
+def check_map(content: Buffer) -> None:
+    """Raise DatasetChangedError if a file was written to, before its content is called damaged."""
+    held = map_of(content)
+    if held is not None:
+        held.check()
 
 
 @contextmanager
@@ -286,6 +281,21 @@ def unchanged(maps: Iterable[PinnedMap | None]) -> Iterator[None]:
             one.check()
 
 
+def _pin(found: os.stat_result) -> Pin:
+    return found.st_size, found.st_mtime_ns
+
+
+def _agree(one: Pin, other: Pin) -> bool:
+    """Whether two pins may be of the same content.
+
+    A whole second agrees with all times within it, because some mounts and archives keep only
+    seconds.
+    """
+    (size, time_ns), (other_size, other_time_ns) = one, other
+    same_second = time_ns // _SECOND == other_time_ns // _SECOND
+    return size == other_size and same_second and 0 in (time_ns % _SECOND, other_time_ns % _SECOND)
+
+
 def _stat(path: str) -> os.stat_result | None:
     """Return the state of the file at a path; None if there is none, or it cannot be reached."""
     try:
@@ -295,10 +305,10 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _changed(url: str, pin: Pin, now: Pin) -> DatasetChangedError:
-    if pin.size != now.size:
-        found = f"it had {pin.size:,} bytes, and now has {now.size:,}"
+    if pin[0] != now[0]:
+        found = f"it had {pin[0]:,} bytes, and now has {now[0]:,}"
     else:
-        was, is_now = (_time(one.mtime_ns) for one in (pin, now))
+        was, is_now = _time(pin[1]), _time(now[1])
         found = f"only its modification time differs: it was {was}, and is now {is_now}"
     return DatasetChangedError(
         f"{url} was changed after the dataset was opened ({found}), so old and new rows would be "

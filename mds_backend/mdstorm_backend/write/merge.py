@@ -197,8 +197,7 @@ class Part:
     def shards(self) -> list[ShardInfo]:
         """Shards of the part, with file names relative to the merged dataset."""
         return [
-            replace(
-                shard,
+            shard._replace(
                 raw_data=self._moved(shard.raw_data),
                 zip_data=shard.zip_data and self._moved(shard.zip_data),
             )
@@ -206,7 +205,7 @@ class Part:
         ]
 
     def _moved(self, file: FileInfo) -> FileInfo:
-        return replace(file, basename=posixpath.join(self.directory, file.basename))
+        return file._replace(basename=posixpath.join(self.directory, file.basename))
 
 
 def merge_parts(parts: Sequence[Part], url: str) -> Index:

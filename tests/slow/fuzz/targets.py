@@ -4,7 +4,7 @@ import atexit
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -86,7 +86,7 @@ def attack_shard(name: str, random: Random) -> bool:
     else:
         data = damaged_bytes(one.shard, random)
     # The index states the damaged shard's size, so that the reader does not stop at a mismatch.
-    info = replace(one.info, raw_data=replace(one.info.raw_data, bytes=len(data)))
+    info = one.info._replace(raw_data=one.info.raw_data._replace(bytes=len(data)))
     return _open_and_read(data, info, one.dataset.schema, random)
 
 

@@ -5,7 +5,6 @@ import os
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -272,7 +271,7 @@ def test_shard_names_outside_the_directory_raise_error(
     name: str, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1)
-    bad = replace(info, raw_data=replace(info.raw_data, basename=name))
+    bad = info._replace(raw_data=info.raw_data._replace(basename=name))
     with pytest.raises(CorruptDatasetError, match="outside the dataset"):
         cache(source, directory=local).open(bad)
 

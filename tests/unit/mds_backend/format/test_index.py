@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ PLAIN_SHARD = ShardInfo(("a",), ("int8",), (1,), 0, FileInfo("x.mds", 20, {}))
 
 
 def test_index_round_trips_through_json() -> None:
-    other = replace(PLAIN_SHARD, raw_data=FileInfo("a b/ü.mds", 20, {}), size_limit="1.5MB")
+    other = PLAIN_SHARD._replace(raw_data=FileInfo("a b/ü.mds", 20, {}), size_limit="1.5MB")
     index = Index((SHARD, PLAIN_SHARD, other), {"a": 1})
     data = index.to_bytes()
     assert data == json.dumps(json.loads(data), sort_keys=True).encode("ascii")

@@ -101,7 +101,7 @@ def test_shard_with_missing_column_or_different_dtype_raises_error(
     check_is_refused(changed(dataset, "ragged", spark_type=None, encoding="ndarray:int64"))
     *shards, last = dataset.index.shards
     names = tuple("other" if name == "number" else name for name in last.column_names)
-    check_is_refused(replace(dataset.index, shards=(*shards, replace(last, column_names=names))))
+    check_is_refused(replace(dataset.index, shards=(*shards, last._replace(column_names=names))))
 
 
 def test_opening_dataset_with_invalid_schema_raises_error_naming_the_index(
