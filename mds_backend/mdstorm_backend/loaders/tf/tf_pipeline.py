@@ -72,7 +72,7 @@ class _Source:
     cut_here: bool
 
     def read(self, number: Any) -> Iterator[Any]:
-        """Read an iteration, and yield flattened batches, or flattened blocks with batch sizes."""
+        """Read an iteration, and yield flattened batches, or the batch sizes of each `block`."""
         try:
             yield from self._read(number)
         except MDStormError as error:
@@ -90,8 +90,16 @@ class _Source:
                     columns = {s.name: tf_columns.to_tf(part[s.name], s) for s in self.specs}
                     made = tuple(tf.nest.flatten(self.element(columns)))
                     run.record_read(sizes)
-                    yield made if self.cut_here else (made, np.array(sizes, np.int64))
+                    if self.cut_here:
+                        yield made
+                    else:
+                        run.block = made
+                        yield np.array(sizes, np.int64)
                     run.record_request()
+
+    def block(self, number: Any) -> Any:
+        """Return the columns of the block whose batch sizes `read` has just yielded."""
+        return self.runs.block(number)
 
 
 def _built(
@@ -111,16 +119,25 @@ def _built(
 
 
 def _read(find: Find, specs: tuple[Any, ...], cut_here: bool, source: Any, number: Any) -> Any:
-    def cut(part: Any, sizes: Any) -> Any:
+    def cut(sizes: Any) -> Any:
+        # The function fetches the columns, because each iteration prepares the functions of a
+        # generator in a time that grows with the number of tensors that it yields.
+        part = tf.numpy_function(
+            lambda source, number: find(source).block(number),
+            [source, number],
+            [spec.dtype for spec in specs],
+        )
+        for tensor, spec in zip(part, specs, strict=True):
+            tensor.set_shape(spec.shape)
         # `rebatch` repeats the sizes endlessly, so `take` ends the batches. Counting the sizes also
         # keeps an empty batch after the last row.
-        repeated = tf.data.Dataset.from_tensors(part).rebatch(sizes)
+        repeated = tf.data.Dataset.from_tensors(tuple(part)).rebatch(sizes)
         return repeated.take(tf.size(sizes, tf.int64))
 
     read_here = tf.data.Dataset.from_generator(
         lambda source, number: find(source).read(number),
         args=(source, number),
-        output_signature=specs if cut_here else (specs, tf.TensorSpec((None,), tf.int64)),
+        output_signature=specs if cut_here else tf.TensorSpec((None,), tf.int64),
     )
     return read_here if cut_here else read_here.flat_map(cut)
 

@@ -60,6 +60,8 @@ class TFRun:
         Number of the batch for which `request` was called last.
     is_idle : threading.Event
         Set unless the iteration is reading.
+    block : tuple or None
+        The flattened columns that were read last, until TensorFlow takes them.
     """
 
     def __init__(self, recorder: Recorder, *, by_python: bool = False) -> None:
@@ -70,6 +72,7 @@ class TFRun:
         self._process = os.getpid()
         self.queue = ReadAhead()
         self.requested, self._following = 0, 1
+        self.block: tuple[Any, ...] | None = None
 
     @property
     def taken(self) -> int:
@@ -320,6 +323,12 @@ class TFRuns:
                 run.queue.record(segment, block.offsets)
                 run.queue.drop_used(run.taken)
                 yield block
+
+    def block(self, number: Any) -> tuple[Any, ...] | None:
+        """Return the columns that an iteration read last, which are returned once."""
+        run = self._open[int(number)]
+        block, run.block = run.block, None
+        return block
 
     def request(self, number: Any) -> int:
         """Record a request for a batch; return how many batches to yield before the next call."""
