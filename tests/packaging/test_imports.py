@@ -11,6 +11,7 @@ from PIL import Image
 from tests.kit.programs import run_command
 
 from mdstorm import convert
+from mdstorm_backend import MDSWriter
 from mdstorm_migrate.petastorm.names import PUBLIC
 
 HEAVY = {
@@ -73,3 +74,16 @@ for decode in (None, "image"):
     read("/images", decode=decode)
 """
     assert "pandas" not in loaded_after(program)
+
+
+@pytest.mark.newest
+def test_workers_over_binary_columns_load_neither_pandas_nor_arrow_compute(tmp_path: Path) -> None:
+    """Their values are views of the shards."""
+    with MDSWriter(out=str(tmp_path)) as writer:
+        writer.write_batch(pa.table({"data": [b"one", b"another"], "n": [1, 2]}))
+    program = f"""
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+dataset = StreamingDataset(local={str(tmp_path)!r}, batch_size=1)
+assert len(list(StreamingDataLoader(dataset, batch_size=1, num_workers=1))) == 2
+"""
+    assert not {"pandas", "pyarrow.compute"} & loaded_after(program)

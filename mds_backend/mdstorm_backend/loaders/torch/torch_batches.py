@@ -13,6 +13,7 @@ from multiprocessing import reduction
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+import pyarrow as pa
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
@@ -22,6 +23,7 @@ from mdstorm_backend.base.forks import set_up_arrow
 from mdstorm_backend.base.recorder import Cause, Made, Recorder, Spans
 from mdstorm_backend.base.worker_processes import end_with_parent
 from mdstorm_backend.errors import ArgumentTypeError, TransformError
+from mdstorm_backend.format import Column
 from mdstorm_backend.loaders import NumberedBatches, Segment
 from mdstorm_backend.loaders.torch.collation import collate_samples
 from mdstorm_backend.loaders.torch.moved_batches import same
@@ -204,6 +206,12 @@ def without_note(collate: Collate) -> Collate:
     return collate
 
 
+def _is_read_without_objects(column: Column) -> bool:
+    """Whether the reading core never converts Python objects to Arrow for a column."""
+    is_binary = pa.types.is_binary(column.arrow_type) and not column.may_have_nulls
+    return is_binary or column.is_numpy()
+
+
 class Workers:
     """Worker processes that make the batches for one pass after another.
 
@@ -223,7 +231,7 @@ class Workers:
         self.is_busy = False
         # Not `options.schema`, which raises an error if streams have different columns, as they may
         # if samples are made one by one.
-        if not all(column.is_numpy() for column in self._options.dataset.schema):
+        if not all(_is_read_without_objects(column) for column in self._options.dataset.schema):
             set_up_arrow()  # once, rather than in each process
         count = self._options.num_workers
         self._queues = queues_to_workers(loader, count)
