@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -86,7 +87,8 @@ def write_reports(
         # Undecodable bytes in file names appear as \udcff, as in JSON.
         data = render_as(format_).encode("utf-8", "backslashreplace")
         if path is None:
-            click.echo(data, nl=False)
+            is_binary = hasattr(sys.stdout, "buffer")  # one that is replaced may only take text
+            click.echo(data if is_binary else data.decode("utf-8"), nl=False)
             continue
         try:
             path.write_bytes(data)

@@ -79,7 +79,7 @@ class Printer:
 
     def _diff(self, one: FileReport) -> None:
         text = unified_diff(*one.outcome.outcome.texts(), relative_path(one.outcome.path))
-        if self.stream is None and sys.stdout.isatty():
+        if self.stream is None and getattr(sys.stdout, "isatty", bool)():  # it may be replaced
             lines = text.splitlines(keepends=True)
             text = "".join(click.style(line, _COLOURS.get(line[0])) for line in lines)
         click.echo(text, nl=False, file=self.stream)

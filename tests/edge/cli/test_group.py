@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
@@ -57,17 +58,26 @@ class Writer:
         pass
 
 
-@pytest.mark.parametrize("options", [[], ["--format", "json"]])
+@pytest.mark.parametrize("options", [(), ("--format", "json")], ids=["text", "json"])
+@pytest.mark.parametrize("command", ["inspect", "head", "verify", "audit", "migrate"])
 def test_command_writes_to_a_replaced_stdout(
-    dataset: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+    command: str,
+    options: tuple[str, ...],
+    dataset: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
+    is_of_code = command in ("audit", "migrate")
+    words = [command, str(tmp_path / "a.py" if is_of_code else dataset), *options]
+    expected = run(*words).stdout
+    assert expected
     text, writer = StringIO(), Writer()
     for stdout in (text, writer, None):
         monkeypatch.setattr("sys.stdout", stdout)
-        main(["inspect", str(dataset), *options], standalone_mode=False)
-        main(["head", str(dataset), *options], standalone_mode=False)
-    assert "text" in text.getvalue()
-    assert writer.text == text.getvalue()
+        with suppress(click.exceptions.Exit):
+            main(words, standalone_mode=False)
+    assert [text.getvalue(), writer.text] == [expected] * 2
 
 
 @pytest.mark.parametrize(
