@@ -17,7 +17,8 @@ from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format import Batch, Schema
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.read import FileReader, column_to_numpy
-from mdstorm_backend.read.added_columns import (
+from mdstorm_backend.read.block import Block, Located, Opened
+from mdstorm_backend.read.made_columns import (
     AddedColumn,
     Numbers,
     check_new,
@@ -25,7 +26,6 @@ from mdstorm_backend.read.added_columns import (
     paths_of_files,
     row_numbers,
 )
-from mdstorm_backend.read.block import Block, Located, Opened
 from mdstorm_backend.storage import FilesBelow, NamedFiles
 
 #: Assumed size of a file, which decides how many rows are read at a time for a transform.

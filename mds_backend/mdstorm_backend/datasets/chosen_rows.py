@@ -29,8 +29,8 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import RowsOnDemand
 from mdstorm_backend.read import fingerprints_of
-from mdstorm_backend.read.added_columns import Numbers
 from mdstorm_backend.read.block import Located, Opened
+from mdstorm_backend.read.made_columns import Numbers
 
 
 def choose_rows(

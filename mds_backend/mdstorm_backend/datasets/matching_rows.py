@@ -20,7 +20,7 @@ from mdstorm_backend.cache import keep_file
 from mdstorm_backend.datasets.filters import Expression, Filters
 from mdstorm_backend.datasets.row_choice import as_array, as_range, numbers_hash
 from mdstorm_backend.read import SampleSource
-from mdstorm_backend.read.added_columns import Numbers
+from mdstorm_backend.read.made_columns import Numbers
 
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.sample_dataset import SampleDataset

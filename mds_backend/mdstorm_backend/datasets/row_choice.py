@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.read import SampleSource, fingerprint_of
-from mdstorm_backend.read.added_columns import Numbers
+from mdstorm_backend.read.made_columns import Numbers
 
 
 def check_rows(name: str, rows: Any) -> Any:

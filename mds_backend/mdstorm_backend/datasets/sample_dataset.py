@@ -39,8 +39,8 @@ from mdstorm_backend.read import (
     checked_stack,
     output_name,
 )
-from mdstorm_backend.read.added_columns import Numbers
 from mdstorm_backend.read.batch_formats import formatter, to_table
+from mdstorm_backend.read.made_columns import Numbers
 from mdstorm_backend.read.reader import BlockReader
 from mdstorm_backend.read.steps import Reading
 from mdstorm_backend.storage import Location

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.read.added_columns import file_columns
 from mdstorm_backend.read.batch_formats import (
     arrays_to_pandas,
     column_for_pandas,
@@ -20,6 +19,7 @@ from mdstorm_backend.read.decoded_images import (
 )
 from mdstorm_backend.read.file_reader import FileReader
 from mdstorm_backend.read.late import decode_late, map_in_threads, objects
+from mdstorm_backend.read.made_columns import file_columns
 from mdstorm_backend.read.nulls import NullPolicy
 from mdstorm_backend.read.reader import check_num_epochs
 from mdstorm_backend.read.sample_source import SampleSource, fingerprint_of, fingerprints_of

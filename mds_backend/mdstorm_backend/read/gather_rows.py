@@ -25,9 +25,9 @@ import numpy.typing as npt
 from mdstorm_backend.base.allocator import keep_freed_memory
 from mdstorm_backend.format import Batch, Schema, Values, num_rows, take_values
 from mdstorm_backend.format.values.batch import concat_stored, concat_values, copy_values
-from mdstorm_backend.read.added_columns import AddedColumn
 from mdstorm_backend.read.block import Located, Selection
 from mdstorm_backend.read.logical import no_values, view_dtype
+from mdstorm_backend.read.made_columns import AddedColumn
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.record_gather import CHUNK_BYTES, RecordGatherer
 from mdstorm_backend.read.sample_source import SampleSource

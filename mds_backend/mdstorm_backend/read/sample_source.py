@@ -18,9 +18,9 @@ from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format import Schema
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import in_ranges
-from mdstorm_backend.read.added_columns import AddedColumn, Numbers
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.file_reader import FileReader
+from mdstorm_backend.read.made_columns import AddedColumn, Numbers
 from mdstorm_backend.read.shard import OpenShards, Shard
 from mdstorm_backend.storage import Location
 

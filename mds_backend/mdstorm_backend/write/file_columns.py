@@ -16,8 +16,8 @@ from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format import Schema
 from mdstorm_backend.format.values.batch import INT32_MAX
 from mdstorm_backend.read import FileReader, file_columns
-from mdstorm_backend.read.added_columns import check_new
 from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.made_columns import check_new
 from mdstorm_backend.storage import NamedFiles, identity_of
 
 #: Requests of each task or converting thread, and the most rows of each batch that it writes.
