@@ -19,7 +19,7 @@ from mdstorm_backend.order import Chunk
 from mdstorm_backend.read import FileReader, column_to_numpy
 from mdstorm_backend.read.block import Block, Located, Opened
 from mdstorm_backend.read.made_columns import (
-    AddedColumn,
+    MadeColumn,
     Numbers,
     check_new,
     file_columns,
@@ -113,7 +113,7 @@ class AddedColumns(DatasetView):
     ----------
     source : SampleDataset
         The dataset.
-    columns : sequence of AddedColumn
+    columns : sequence of MadeColumn
         The columns.
     argument : str
         Name of the argument that adds them, for messages.
@@ -131,7 +131,7 @@ class AddedColumns(DatasetView):
     def __init__(
         self,
         source: SampleDataset,
-        columns: Sequence[AddedColumn],
+        columns: Sequence[MadeColumn],
         argument: str,
         file_reader: FileReader | None = None,
         named_files: NamedFiles | None = None,

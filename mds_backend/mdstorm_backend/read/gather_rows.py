@@ -27,7 +27,7 @@ from mdstorm_backend.format import Batch, Schema, Values, num_rows, take_values
 from mdstorm_backend.format.values.batch import concat_stored, concat_values, copy_values
 from mdstorm_backend.read.block import Located, Selection
 from mdstorm_backend.read.logical import no_values, view_dtype
-from mdstorm_backend.read.made_columns import AddedColumn
+from mdstorm_backend.read.made_columns import MadeColumn
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.record_gather import CHUNK_BYTES, RecordGatherer
 from mdstorm_backend.read.sample_source import SampleSource
@@ -56,7 +56,7 @@ class Gatherer:
         Return nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
         The entries that `arranged` makes from the batch: matrices may replace their columns.
-    added : sequence of AddedColumn
+    added : sequence of MadeColumn
         Make the last columns, which are not in `schema`.
     hidden : sequence of str
         Columns that are read only to make others.
@@ -65,7 +65,7 @@ class Gatherer:
     schema: Schema
     exact_nulls: bool = False
     outputs: Sequence[Output] = ()
-    added: Sequence[AddedColumn] = ()
+    added: Sequence[MadeColumn] = ()
     hidden: Sequence[str] = ()
 
     @classmethod

@@ -20,7 +20,7 @@ Numbers = range | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class AddedColumn:
+class MadeColumn:
     """Makes a column from the positions of rows, or from other columns.
 
     Attributes
@@ -38,7 +38,7 @@ class AddedColumn:
     needs: tuple[str, ...] = ()
 
 
-def row_numbers(name: str, in_whole: Callable[[Numbers], Numbers]) -> AddedColumn:
+def row_numbers(name: str, in_whole: Callable[[Numbers], Numbers]) -> MadeColumn:
     """Return a column with the numbers of rows, from 0 in the stored order of a whole dataset.
 
     Parameters
@@ -49,13 +49,13 @@ def row_numbers(name: str, in_whole: Callable[[Numbers], Numbers]) -> AddedColum
         Returns the numbers in the whole dataset of rows that were numbered in what is left of it.
     """
     column = Column(name, "int64", spark_type="long", nullable=False)
-    return AddedColumn(column, partial(_numbers, in_whole))
+    return MadeColumn(column, partial(_numbers, in_whole))
 
 
-def paths_of_files(column: Column) -> AddedColumn:
+def paths_of_files(column: Column) -> MadeColumn:
     """Return a column of paths, in whose place `FileReader` puts the content of the files."""
     path = column.origin.path_column
-    return AddedColumn(column, partial(_values, path), needs=(path,))
+    return MadeColumn(column, partial(_values, path), needs=(path,))
 
 
 def _numbers(

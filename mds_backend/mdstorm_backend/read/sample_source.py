@@ -20,7 +20,7 @@ from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import in_ranges
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.file_reader import FileReader
-from mdstorm_backend.read.made_columns import AddedColumn, Numbers
+from mdstorm_backend.read.made_columns import MadeColumn, Numbers
 from mdstorm_backend.read.shard import OpenShards, Shard
 from mdstorm_backend.storage import Location
 
@@ -75,7 +75,7 @@ class SampleSource(ABC):
         named several, or only files. Files that rows name may be read below it.
     cache : CacheOptions or None
         How files are copied to this machine.
-    added : mapping of str to AddedColumn
+    added : mapping of str to MadeColumn
         Make the columns that are not stored.
     file_reader : FileReader or None
         Reads the files whose contents are in such columns.
@@ -92,7 +92,7 @@ class SampleSource(ABC):
     where: str = ""
     root: Location | None = None
     cache: Any = None
-    added: Mapping[str, AddedColumn] = MappingProxyType({})
+    added: Mapping[str, MadeColumn] = MappingProxyType({})
     file_reader: FileReader | None = None
     _open_shards: OpenShards[Any]
 
