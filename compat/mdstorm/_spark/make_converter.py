@@ -7,8 +7,9 @@ import os
 import sys
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mdstorm import errors
@@ -21,10 +22,11 @@ from mdstorm._spark.stored_data import converter_of_data
 from mdstorm_backend import spark as jobs
 from mdstorm_backend.base import check_flag, check_mapping, check_text, suggests_keywords
 from mdstorm_backend.catalogs import is_table
-from mdstorm_backend.convert import materialize_staged
+from mdstorm_backend.convert import FileColumns, materialize_staged
 from mdstorm_backend.datasets import open_mds
 from mdstorm_backend.format import (
     MARKER_NAME,
+    Schema,
     become_floats,
     check_decimals,
     check_float_dtype,
@@ -200,15 +202,7 @@ def make_spark_converter(
         return converter
     session = session_of(df)
     parent = copies.parent_cache_dir(session, parent_cache_dir_url)
-    if as_of:
-        raise errors.InvalidArgumentError(
-            f"{as_of} chooses a version of a table, but df is not a table's path: use "
-            "Spark, spark.read.option('versionAsOf', …) or spark.sql('SELECT … VERSION AS OF …')"
-        )
-    if storage_options is not None:
-        raise errors.InvalidArgumentError(
-            "storage_options apply to a path, but df is a frame that Spark reads: leave them out"
-        )
+    _check_frames_arguments(as_of, storage_options)
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
     plan = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
@@ -222,37 +216,82 @@ def make_spark_converter(
     }
     if become_floats(decimals):
         options["decimals"] = decimals
-
-    def convert() -> str:
-        """Write a copy that is deleted when the process ends, and return its URL."""
-        deletion.delete_abandoned(parent)
-        staged_in = copies.staging_dir(session, parent, staging, staging_dir_url)
-        # The name follows Petastorm's pattern: time, application, unique ID.
-        application = jobs.read_conf(session, "spark.app.id") or "unknown"
-        dir_url = f"{parent}/{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"
-        if dtype is not None and any(column.is_floating for column in plan):
-            warn_of_dtype(dtype)
-        if staged_in is None:
-            jobs.materialize(df, dir_url, files=added, **options)
-        else:
-            jobs.check_driver_writes(Location.of(parent))
-            materialize_staged(df, dir_url, staged_in, files=added, **options)
-        deletion.delete_at_exit(dir_url)
-        return dir_url
-
-    # Encodings help identify a copy, because other versions of mdstorm may use different ones.
-    encodings = {column.name: column.encoding for column in plan}
-    known_by = {**options, "parent": parent, "encodings": encodings}
-    if added is not None:
-        # With a cache_key, the user decides how long a copy is valid if files cannot be listed.
-        known_by["files"] = added.identity() or cache_key or str(uuid.uuid4())
-    dataset = open_mds(copies.find_or_convert(df, known_by, convert, cache_key))
+    copy = _Copy(df, session, parent, plan, options, added)
+    write = partial(copy.write, staging, staging_dir_url)
+    dataset = open_mds(copies.find_or_convert(df, copy.known_by(cache_key), write, cache_key))
     if cache_key if keep is None else keep:
         deletion.keep_after_exit(dataset.url)
     converter = converter_of(dataset.url, dataset, decimals)
     converter._mdstorm_use = Renewed(dataset.url, MARKER_NAME)
     converter._mdstorm_use.renew()
     return converter
+
+
+def _check_frames_arguments(as_of: AsOf, storage_options: Mapping[str, Any] | None) -> None:
+    """Raise InvalidArgumentError for arguments that do not apply to frames."""
+    if as_of:
+        raise errors.InvalidArgumentError(
+            f"{as_of} chooses a version of a table, but df is not a table's path: use "
+            "Spark, spark.read.option('versionAsOf', …) or spark.sql('SELECT … VERSION AS OF …')"
+        )
+    if storage_options is not None:
+        raise errors.InvalidArgumentError(
+            "storage_options apply to a path, but df is a frame that Spark reads: leave them out"
+        )
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy of a frame, which may not exist yet.
+
+    Attributes
+    ----------
+    df, session
+        The frame and its session.
+    parent : str
+        URL of the parent cache directory.
+    plan : Schema
+        How the columns are stored.
+    options : mapping
+        Arguments of `materialize` that change the result.
+    files : FileColumns or None
+        The columns with the content of files.
+    """
+
+    df: DataFrame
+    session: SparkSession
+    parent: str
+    plan: Schema
+    options: Mapping[str, Any]
+    files: FileColumns | None
+
+    def known_by(self, cache_key: str | None) -> dict[str, Any]:
+        """Return what identifies the copy, besides the frame."""
+        # Encodings, because other versions of mdstorm may use different ones.
+        encodings = {column.name: column.encoding for column in self.plan}
+        found = {**self.options, "parent": self.parent, "encodings": encodings}
+        if self.files is not None:
+            # With a cache_key, the user decides how long a copy is valid if files cannot be listed.
+            found["files"] = self.files.identity() or cache_key or str(uuid.uuid4())
+        return found
+
+    def write(self, staging: bool | None, staging_dir_url: str | os.PathLike[str] | None) -> str:
+        """Write the copy, which is deleted when the process ends, and return its URL."""
+        deletion.delete_abandoned(self.parent)
+        staged_in = copies.staging_dir(self.session, self.parent, staging, staging_dir_url)
+        # The name follows Petastorm's pattern: time, application, unique ID.
+        application = jobs.read_conf(self.session, "spark.app.id") or "unknown"
+        name = f"{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"
+        dir_url, dtype = f"{self.parent}/{name}", self.options["dtype"]
+        if dtype is not None and any(column.is_floating for column in self.plan):
+            warn_of_dtype(dtype)
+        if staged_in is None:
+            jobs.materialize(self.df, dir_url, files=self.files, **self.options)
+        else:
+            jobs.check_driver_writes(Location.of(self.parent))
+            materialize_staged(self.df, dir_url, staged_in, files=self.files, **self.options)
+        deletion.delete_at_exit(dir_url)
+        return dir_url
 
 
 @cache
