@@ -66,7 +66,7 @@ _PROGRAMS = re.compile(r"/wild\d*/\w+/")
 
 #: The folders below tests/ for a folder or file of source, if they do not mirror it.
 _AREAS = {
-    "compat/mdstorm/_conversion.py": ["unit/compat/etl", "unit/compat/tables", "edge/cli"],
+    "compat/mdstorm/_conversion": ["unit/compat/etl", "unit/compat/tables", "edge/cli"],
     "compat/mdstorm/_readers": ["unit/compat/reader", "unit/compat/transforms"],
     "compat/mdstorm/_tensorflow": ["unit/compat/tf"],
     "compat/mdstorm/_torch": ["unit/compat/pytorch"],
