@@ -1,37 +1,27 @@
-"""Convert Parquet files, tables and Petastorm datasets to MDS, and compare datasets."""
+"""`convert`, which writes Parquet files, tables and Petastorm datasets as MDS datasets."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm import errors
+from mdstorm._conversion.encoded_fields import mds_plan
 from mdstorm._datasets import (
-    UNISCHEMA_EXTRA,
-    DecodedField,
     check_parquet,
-    check_stored,
-    decoded,
-    decoded_field,
-    is_untyped,
     open_source,
     stored_unischema,
-    unischema_to_json,
-    value_cells,
     with_declared_partitions,
 )
 from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
 from mdstorm_backend.catalogs import check_destination, given_table, table_name
-from mdstorm_backend.datasets import Dataset, SampleDataset, check_file_bytes, check_files
+from mdstorm_backend.datasets import Dataset, check_file_bytes, check_files
 from mdstorm_backend.parquet import ParquetDataset, is_hidden
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow, Location, NamedFiles
@@ -40,8 +30,6 @@ from mdstorm_backend.write import index_to_replace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_ARRAY = pa.struct([("array", pa.string()), ("data", pa.binary())])
 
 
 def convert(
@@ -327,165 +315,3 @@ def _read_by_spark(
         if name in columns and pa.types.is_integer(parquet.arrow_schema.field(name).type):
             columns[name] = columns[name].cast("long").alias(name)
     return frame.select(*columns.values())
-
-
-def mds_plan(
-    unischema: Unischema, source: ParquetDataset, names: Sequence[str] | None = None
-) -> dict[str, Any]:
-    """Plan how to store a Unischema's fields in MDS with their dtypes and shapes.
-
-    Parameters
-    ----------
-    unischema : Unischema
-        The schema. Values encoded by user-defined codecs are stored decoded.
-    source : ParquetDataset
-        The encoded rows.
-    names : sequence of str, optional
-        Columns to store, in this order; all of them by default.
-
-    Returns
-    -------
-    dict
-        Keyword arguments for ``convert_parquet(source, url, …)``: ``plan``, the columns of the MDS
-        dataset (by default the fields in order, followed by the other columns in the files);
-        ``recode``, which converts a record batch from the files to these columns; and ``extra``,
-        the schema.
-
-    Raises
-    ------
-    MissingColumnError
-        If the files have no column for a field.
-    """
-    check_stored(
-        unischema, source.url, source.schema.names, "Write the rows with schema.as_spark_schema()"
-    )
-    decoded = {
-        name: decoded_field(field, source.schema[name]) for name, field in unischema.fields.items()
-    }
-    others = [name for name in source.schema.names if name not in decoded]
-    # Decoded arrays of strings or times have no MDS type, so these columns stay encoded.
-    columns = {
-        name: decoded[name]
-        if name in decoded and not is_untyped(decoded[name].column)
-        else DecodedField(source.schema[name], None)
-        for name in ([*decoded, *others] if names is None else names)
-    }
-
-    def recode(batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = [_recoded(batch.column(name), field) for name, field in columns.items()]
-        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-    plan = tuple(mds.without_form(field.column) for field in columns.values())
-    # If no fields were selected, no schema is stored, and readers infer one.
-    stored = unischema_to_json(unischema) if unischema.fields else None
-    return {
-        "plan": mds.Schema(plan),
-        "recode": recode,
-        "extra": {UNISCHEMA_EXTRA: stored} if stored else {},
-    }
-
-
-def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
-    if field.decode is None:
-        return values
-    try:
-        return _storable(field.decode(values), field.column)
-    except Exception as error:  # user-defined codecs may raise any error
-        name = field.column.name
-        raise errors.DecodeFieldError(
-            f'Decoding field "{name}" failed: {error}. Encode its values with '
-            "dict_to_spark_row(schema, row); a custom codec must return values that fit the field"
-        ) from error
-
-
-def _storable(values: mds.Values, column: mds.Column) -> pa.Array:
-    """Convert decoded values to Arrow data for the MDS writer."""
-    if not isinstance(values, np.ndarray):
-        return values
-    if values.dtype == object:
-        encoding = column.parsed_encoding
-        if not column.is_array:  # zero-dimensional arrays, some of them null
-            rows = [None if array is None else array[()] for array in values]
-            return pa.array(rows, column.arrow_type)
-        if encoding.shape:  # some rows are null
-            rows = [None if array is None else _numbers(array).reshape(-1) for array in values]
-            return pa.array(rows, pa.list_(column.arrow_type.value_type))
-        encode = encoding.encoder()
-        found = (None if array is None else encode(_numbers(array)) for array in values)
-        return pa.array(list(found), pa.binary())
-    # One-dimensional boolean arrays have a Spark type, and the writer converts them to numbers.
-    return mds.as_arrow(_numbers(values) if column.spark_type is None else values)
-
-
-def _numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return array.view(np.uint8) if array.dtype == np.bool_ else array
-
-
-def open_compared(
-    first: str,
-    second: str,
-    *,
-    storage_options: dict[str, Any] | None = None,
-    as_of: AsOf | None = None,
-) -> tuple[engine.ComparedRows, engine.ComparedRows]:
-    """Open two datasets (MDS, Parquet files or tables) to compare their rows.
-
-    If either dataset has a Unischema, the fields of both are decoded for the comparison. `as_of` is
-    the version of the first dataset if that is a table.
-
-    Raises
-    ------
-    DatasetNotFoundError, CorruptDatasetError
-        If a dataset does not exist or is damaged.
-    """
-    how: dict[str, Any] = {"storage_options": storage_options, "keep_row_groups": True}
-    left, right = open_source(first, as_of=as_of, **how), open_source(second, **how)
-    schemas = stored_unischema(left), stored_unischema(right)
-    return _rows(left, *schemas), _rows(right, *reversed(schemas))
-
-
-def _rows(
-    source: SampleDataset, own: Unischema | None, other: Unischema | None
-) -> engine.ComparedRows:
-    """Return rows decoded with the dataset's own schema or, if it has none, the other dataset's."""
-    if own is not None:
-        return _decoded_rows(source, own)
-    known = {} if other is None else other.fields
-    fields = [known[name] for name in source.schema.names if name in known]
-    if other is None or not fields:
-        return engine.compared_rows(source)
-    rows = _decoded_rows(source, other.create_schema_view(fields))
-    more = (column for column in source.schema if column.name not in known)
-    types = {column.name: mds.plain_type(column.arrow_type) for column in more}
-    return replace(rows, types={**rows.types, **types})
-
-
-def _decoded_rows(source: SampleDataset, unischema: Unischema) -> engine.ComparedRows:
-    """Return rows decoded with a Unischema, representing arrays by dtype, shape and bytes."""
-    dataset = decoded(source, unischema)
-    types = {
-        column.name: _ARRAY
-        if unischema.fields[column.name].shape and not column.is_image
-        else mds.plain_type(column.arrow_type)
-        for column in dataset.schema
-    }
-
-    def arrow(batch: mds.Batch, names: Sequence[str]) -> list[pa.Array]:
-        return [
-            pa.array(map(_described, value_cells(batch[name])), _ARRAY)
-            if types[name] == _ARRAY
-            else mds.plain_values(mds.as_arrow(batch[name])).cast(types[name])
-            for name in names
-        ]
-
-    return engine.ComparedRows(dataset, types, arrow)
-
-
-def _described(array: npt.NDArray[Any] | None) -> dict[str, Any] | None:
-    """Return an array's dtype, shape and bytes, or None for null."""
-    if array is None:
-        return None
-    array = np.ascontiguousarray(_numbers(array))
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    data = repr(array.tolist()).encode() if array.dtype.hasobject else little.tobytes()
-    return {"array": f"{little.dtype.name} {array.shape}", "data": data}
