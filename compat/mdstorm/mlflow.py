@@ -232,8 +232,8 @@ def load_trace(
     for state in states:
         state.data.check(data, is_moved=url is not None)
     read, streams = logged.choose(data, rows), logged.streams(data)
-    begun = [(state.step, state.trace(read, streams)) for state in states]
-    return RunTrace(begun, logged.with_files(data, files_below, files))
+    parts = [(state.step, state.trace(read, streams)) for state in states]
+    return RunTrace(parts, logged.with_files(data, files_below, files))
 
 
 class _State(NamedTuple):

@@ -51,12 +51,12 @@ class Succession:
         least = self._first()
         if self._latest is None:
             return least
-        begun, following = self._latest.begun, self._latest.following()
+        latest, following = self._latest.epoch_start, self._latest.following()
         # The next loader does not resume within an epoch.
         epoch = following.start.epoch + (following.start.consumed > 0)
         if epoch < least.start.epoch:
             return least
-        is_later = begun is not None and epoch > begun.epoch
+        is_later = latest is not None and epoch > latest.epoch
         return Usage(Position(epoch), is_first=following.is_first or is_later)
 
 

@@ -43,7 +43,7 @@ class EpochRecord:
 
     Attributes
     ----------
-    begun : Position or None
+    epoch_start : Position or None
         Where the latest iteration or its latest epoch began, or the position loaded last.
     next : Position or None
         A position that was loaded or set, until an iteration begins there.
@@ -59,7 +59,7 @@ class EpochRecord:
         How often a state was loaded or an epoch set, and how often a state was loaded.
     """
 
-    begun: Position | None = None
+    epoch_start: Position | None = None
     next: Position | None = None
     reached: int = 0
     number: int = 0
@@ -78,11 +78,11 @@ class EpochRecord:
         """
         if self.next is not None:
             return Usage(self.next)
-        if self.begun is None:
+        if self.epoch_start is None:
             return None
         # The samples of an iteration in other processes are used.
         if latest is None or latest.number < self.number or not latest.is_peek:
-            return Usage(self.begun.beginning_of(self.reached + 1), is_first=False)
+            return Usage(self.epoch_start.beginning_of(self.reached + 1), is_first=False)
         return Usage(latest.start, is_first=latest.is_first and not latest.used)
 
     def begin(
@@ -108,7 +108,9 @@ class EpochRecord:
         start = replace(following.start, first_epoch=following.start.pass_epoch)
         joined = Joined() if group is None else Joined(group, (worker,), start, self.changes)
         usage = Usage(start, following.is_first, self.number + 1, self.changes, self.loads)
-        record = replace(self, begun=start, next=None, reached=start.epoch, number=usage.number)
+        record = replace(
+            self, epoch_start=start, next=None, reached=start.epoch, number=usage.number
+        )
         return replace(record, joined=joined, packs=False), usage
 
     def enter(self, usage: Usage, position: Position) -> EpochRecord:
@@ -116,11 +118,11 @@ class EpochRecord:
 
         Of several workers, the one that is most epochs ahead determines the latest epoch.
         """
-        record, begun = self, self.begun
+        record, latest = self, self.epoch_start
         is_latest = (self.number, self.loads) == (usage.number, usage.loads)
-        if is_latest and begun is not None and position.epoch >= begun.epoch:
-            packs = self.packs and position.epoch == begun.epoch
-            record = replace(self, begun=position, packs=packs)
+        if is_latest and latest is not None and position.epoch >= latest.epoch:
+            packs = self.packs and position.epoch == latest.epoch
+            record = replace(self, epoch_start=position, packs=packs)
         return record.reach(usage, position.epoch)
 
     def reach(self, usage: Usage, epoch: int) -> EpochRecord:
@@ -138,20 +140,22 @@ class EpochRecord:
         return replace(self, next=position, changes=self.changes + 1)
 
     def load(
-        self, begun: Position | None, following: Position, workers: tuple[int, ...] = ()
+        self, epoch_start: Position | None, following: Position, workers: tuple[int, ...] = ()
     ) -> EpochRecord:
         """Return the record once a state was loaded; running iterations no longer affect it."""
         changes, loads = self.changes + 1, self.loads + 1
-        record = replace(self, begun=begun, next=following, changes=changes, loads=loads)
+        record = replace(
+            self, epoch_start=epoch_start, next=following, changes=changes, loads=loads
+        )
         return replace(record, joined=Joined(workers=workers), packs=False)
 
     def forget_order(self, latest: Usage | None) -> EpochRecord:
         """Return the record without the order of a loaded state, unless it has yet to resume."""
-        begun, following = self.begun, self.following(latest)
+        before, following = self.epoch_start, self.following(latest)
         if following is None:
             return self
         start = following.start
-        if begun is not None and (begun.epoch, begun.consumed) == (start.epoch, start.consumed):
+        if before is not None and (before.epoch, before.consumed) == (start.epoch, start.consumed):
             return self
         return replace(self, next=replace(start, num_canonical_nodes=None, seed=None))
 

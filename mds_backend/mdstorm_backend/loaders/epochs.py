@@ -154,9 +154,9 @@ class Epochs:
         self._own_record.update(EpochRecord.pack)
 
     @property
-    def begun(self) -> Position | None:
+    def epoch_start(self) -> Position | None:
         """The position where the latest epoch began or will resume; None before the first epoch."""
-        return self._own_record.read().begun
+        return self._own_record.read().epoch_start
 
     def begin(self, consumer: Consumer, joining: Worker | None = None) -> Usage:
         """Begin an iteration, or join another worker's iteration.
@@ -247,8 +247,8 @@ class Epochs:
                 "torch.distributed.algorithms.join.Join"
             )
         is_begun = position.consumed > 0 or position.first_epoch is not None
-        begun = position if is_begun else None
-        self._change(lambda record: record.load(begun, position))
+        epoch_start = position if is_begun else None
+        self._change(lambda record: record.load(epoch_start, position))
         self.is_loaded = True
         if position.consumed:
             self._record_pass()

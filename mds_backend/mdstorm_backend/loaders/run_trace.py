@@ -23,7 +23,7 @@ from mdstorm_backend.loaders.trace import Trace, Where
 _PASSES = 2
 
 
-class _Pass(NamedTuple):
+class _Part(NamedTuple):
     """The steps from `begin` up to `stop` are batches of a pass; None if the pass never ends."""
 
     begin: int
@@ -38,7 +38,7 @@ class RunTrace:
 
     Parameters
     ----------
-    begun : sequence of tuple
+    parts : sequence of tuple
         For each time that the loader began or resumed, in this order: the step, and the trace from
         there on. It takes the place of all later steps of the traces before it.
     dataset : object
@@ -50,17 +50,17 @@ class RunTrace:
         ``dataset[trace.rows(step)]`` are the rows of a step, decoded as the loader decodes them.
     """
 
-    def __init__(self, begun: Sequence[tuple[int, Trace]], dataset: Any) -> None:
+    def __init__(self, parts: Sequence[tuple[int, Trace]], dataset: Any) -> None:
         self.dataset = dataset
-        self._begun: list[_Pass] = []
+        self._parts: list[_Part] = []
         stop = None
-        for begin, trace in reversed(begun):
-            self._begun.insert(0, _Pass(begin, stop, trace))
+        for begin, trace in reversed(parts):
+            self._parts.insert(0, _Part(begin, stop, trace))
             stop = begin if stop is None else min(begin, stop)
         self._first = stop or 0
 
     def __repr__(self) -> str:
-        parts = "".join(f"\n  from step {begin}: {trace!r}" for begin, _, trace in self._begun)
+        parts = "".join(f"\n  from step {begin}: {trace!r}" for begin, _, trace in self._parts)
         return f"RunTrace({parts}\n)"
 
     def rows(self, step: int | range, rank: int = 0) -> npt.NDArray[np.int64]:
@@ -154,21 +154,21 @@ class RunTrace:
 
     def shard_and_row(self, row: int) -> tuple[int, int]:
         """Return the number of the shard that holds a row, and the row's number in it."""
-        return self._begun[-1].trace.shard_and_row(row)
+        return self._parts[-1].trace.shard_and_row(row)
 
-    def _passes(self, most: int | None = None) -> Iterator[_Pass]:
+    def _passes(self, most: int | None = None) -> Iterator[_Part]:
         """Yield the passes in the order of their steps; of the last state, at most this many."""
-        for one in self._begun:
+        for one in self._parts:
             yield from islice(_passes_of(one), most if one.stop is None else None)
 
 
-def _passes_of(begun: _Pass) -> Iterator[_Pass]:
+def _passes_of(part: _Part) -> Iterator[_Part]:
     """Yield the passes from a state on, up to the step at which the next state begins."""
-    begin, stop, trace = begun
+    begin, stop, trace = part
     while stop is None or begin < stop:
         count = trace.num_batches()
         end = begin + (count or 0)
-        yield _Pass(begin, stop if not count else end if stop is None else min(end, stop), trace)
+        yield _Part(begin, stop if not count else end if stop is None else min(end, stop), trace)
         if not count:  # it never ends, or all of its batches are dropped
             return
         begin, trace = end, trace.following()

@@ -127,10 +127,10 @@ class Trace:
         StateMismatchError
             If the state does not describe this rank.
         """
-        begun = self._of_rank(rank)
+        first = self._of_rank(rank)
         batches: object = range(batch, batch + 1) if is_integer(batch) else batch
         if isinstance(batch, slice):
-            batches = self._range_of(batch, begun)
+            batches = self._range_of(batch, first)
         if not isinstance(batches, range) or batches.step != 1 or batches.start < 0:
             raise InvalidArgumentError(
                 "batch must be an integer of at least 0, or a range or slice of them, found "
@@ -138,8 +138,8 @@ class Trace:
             )
         parts, left = [np.empty(0, np.int64)], len(batches)
         if left:
-            begun.seek(batches.stop, f"batch {batches.stop - 1}")  # raises if there is none
-            segment, count = begun.seek(batches.start + 1, "")
+            first.seek(batches.stop, f"batch {batches.stop - 1}")  # raises if there is none
+            segment, count = first.seek(batches.start + 1, "")
         while left:
             samples = segment.plan.samples(None)
             before = sum(islice(samples.sizes, count - 1))
@@ -151,11 +151,11 @@ class Trace:
         found = found[self._skip :] if batches.start == 0 else found
         return np.asarray(self._segment.options.dataset.stored_numbers(found))
 
-    def _range_of(self, batches: slice, begun: Segment) -> object:
+    def _range_of(self, batches: slice, first: Segment) -> object:
         """Return the numbers that a slice means; the slice itself if it means none."""
         start, stop = batches.start or 0, batches.stop
         if stop is None and self._ends:
-            stop = sum(segment.plan.num_batches() or 0 for segment in begun.onward())
+            stop = sum(segment.plan.num_batches() or 0 for segment in first.onward())
         are_numbers = is_integer(start) and is_integer(stop) and batches.step in (None, 1)
         return range(start, max(start, stop)) if are_numbers else batches
 
@@ -306,8 +306,8 @@ class Trace:
             return segment
         share = order.share_of(replace(order.world, rank=rank))
         other = replace(segment, options=replace(segment.options, order=share))
-        begun = segment.position.consumed or self._skip
-        if begun and segment.plan.counts_own_rows:
+        is_begun = segment.position.consumed or self._skip
+        if is_begun and segment.plan.counts_own_rows:
             raise StateMismatchError(
                 f"the state counts the row groups of rank {order.world.rank}, so the batches of "
                 f"rank {rank} are not known: pass the state of that rank, in its process"
@@ -404,8 +404,8 @@ def _options_of_state(
             "pass the loader's, or create the loader with them, and call its trace(state)"
         )
     # Older states in the elastic order do not contain the number of epochs: this one is the last.
-    begun = max(number(state, "epoch", -1) - number(ours, "first_epoch"), 0) + 1
-    num_epochs = ours.get("num_epochs", begun)
+    epochs = max(number(state, "epoch", -1) - number(ours, "first_epoch"), 0) + 1
+    num_epochs = ours.get("num_epochs", epochs)
     if num_epochs is not None:
         num_epochs = number({"num_epochs": num_epochs}, "num_epochs", 1)
     return ReaderOptions(

@@ -120,8 +120,8 @@ class DatasetInfo:
     @fact
     def initial_physical_nodes(self) -> int | None:
         """Number of nodes when the loaded state's epoch began, or None without a loaded state."""
-        begun = self._mdstorm.epochs.begun
-        return None if begun is None else begun.initial_physical_nodes
+        start = self._mdstorm.epochs.epoch_start
+        return None if start is None else start.initial_physical_nodes
 
     @fact
     def epoch_seed_change(self) -> bool:

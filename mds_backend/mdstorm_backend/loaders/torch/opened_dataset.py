@@ -218,11 +218,11 @@ class OpenedDataset:
 
     def _settled(self) -> dict[str, Any]:
         """Return the settings that the latest epoch has determined; none before any epoch."""
-        begun, order = self._epochs.begun, self.order
-        if begun is None:
+        start, order = self._epochs.epoch_start, self.order
+        if start is None:
             return {}
         here = order.share_of(find_world()) if order.follows_world else order
-        return here.shown_from(begun)
+        return here.shown_from(start)
 
     @property
     def has_explicit_share(self) -> bool:

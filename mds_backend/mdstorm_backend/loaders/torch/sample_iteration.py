@@ -35,10 +35,10 @@ def plan_of_samples(options: ReaderOptions, epochs: Epochs, start: Position | No
 
     With `start`, return the plan of the iteration that began there.
     """
-    here, begun = options.in_world(), start or epochs.begun or epochs.next_position
+    here, begin = options.in_world(), start or epochs.epoch_start or epochs.next_position
     if start is not None and (segment := Segment(here, start).with_batches()):
-        begun = replace(segment.start, first_epoch=segment.start.pass_epoch)
-    return here.plan(begun)
+        begin = replace(segment.start, first_epoch=segment.start.pass_epoch)
+    return here.plan(begin)
 
 
 @dataclass(eq=False)

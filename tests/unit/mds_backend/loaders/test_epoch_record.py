@@ -99,8 +99,8 @@ def test_entered_epoch_is_where_the_latest_iteration_has_begun() -> None:
     assert record.packs
     assert record.pack() is record
     same, later = Position(5, consumed=10, first_epoch=5), Position(6, first_epoch=5)
-    assert record.enter(usage, same) == replace(record, begun=same)
-    assert record.enter(usage, later) == replace(record, begun=later, packs=False, reached=6)
+    assert record.enter(usage, same) == replace(record, epoch_start=same)
+    assert record.enter(usage, later) == replace(record, epoch_start=later, packs=False, reached=6)
     assert record.enter(usage, Position(4)) is record
 
 
@@ -112,7 +112,7 @@ def test_earlier_iteration_does_not_determine_the_latest_epoch(
 ) -> None:
     record, usage = begun()
     record = then(record)
-    assert record.enter(usage, Position(6)).begun == record.begun
+    assert record.enter(usage, Position(6)).epoch_start == record.epoch_start
 
 
 def test_iteration_begun_before_a_change_does_not_determine_the_epoch_reached() -> None:
@@ -145,7 +145,7 @@ def test_order_of_a_state_is_forgotten_unless_its_pass_has_yet_to_resume() -> No
     assert loaded.forget_order(None) is loaded
     assert EpochRecord().forget_order(None) == EpochRecord()
     plain = Position(2, consumed=40, first_epoch=1)
-    assert replace(loaded, begun=None).forget_order(None).next == plain
+    assert replace(loaded, epoch_start=None).forget_order(None).next == plain
     record, usage = loaded.begin(Usage(WITHIN))
     assert record.forget_order(usage) is record  # as after a peek
     usage.batches = 2
