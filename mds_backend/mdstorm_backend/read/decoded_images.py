@@ -236,12 +236,12 @@ class _EncodedImages:
         if first is not None:
             stack[present[0]] = first
 
-        def fill(row: int) -> None:
+        def decode(row: int) -> None:
             found = self._pixels(row, stack[row])
             if found.shape != shape:
                 raise self._other_shape(row, found.shape, shape)
 
-        map_in_threads(fill, present[first is not None :], threads)
+        map_in_threads(decode, present[first is not None :], threads)
         return stack
 
     def damaged(self) -> Iterator[tuple[int, errors.CorruptDatasetError]]:

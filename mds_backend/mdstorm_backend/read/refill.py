@@ -66,7 +66,7 @@ class Refill:
     def blocks(self, transformed: Transformed, part: int, most: int) -> Iterator[Block]:
         """Yield one part's batches in blocks of 1, 2, 4 … batches, at most `most`."""
         batches, largest = 1, most if self.plan.batch_size is not None else 1
-        batches_of = self._filled if self.plan.even_size is None else self._spread
+        batches_of = self._packed if self.plan.even_size is None else self._spread
         mine = islice(batches_of(transformed), part, None, self.plan.batching.num_parts)
         while found := list(islice(mine, min(batches, largest))):
             sizes, offsets = [size for _, size, _ in found], [offset for _, _, offset in found]
@@ -75,8 +75,8 @@ class Refill:
             yield Block(sizes, offsets, list(chain.from_iterable(used)))
             batches *= 2
 
-    def _filled(self, transformed: Transformed) -> Iterator[_Batch]:
-        """Fill batches with the rows; they may span windows and epochs."""
+    def _packed(self, transformed: Transformed) -> Iterator[_Batch]:
+        """Pack the rows into full batches, which may span windows and epochs."""
         parts: list[Located] = []
         begin, size = self.plan.resolved_start, self.plan.batch_size
         missing, offset, by_shard = size, 0, self.plan.batching.by_shard

@@ -11,7 +11,13 @@ import numpy as np
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_migrate.compare.documented import Case, section_of
 from mdstorm_migrate.compare.recorder import SEVERAL
-from mdstorm_migrate.compare.recordings import UNPROJECTED, Column, Data, Loader, Recording
+from mdstorm_migrate.compare.recordings import (
+    UNPROJECTED,
+    Data,
+    RecordedColumn,
+    RecordedLoader,
+    Recording,
+)
 
 EQUAL, DIFFERENT, NOT_COMPARABLE = "equal", "different", "not comparable"
 
@@ -50,7 +56,7 @@ class Difference:
 class Verdict:
     """The result of comparing one loader."""
 
-    loader: Loader
+    loader: RecordedLoader
     differences: list[Difference] = field(default_factory=list)
     #: The reason the loader's data was not compared; empty if it was.
     reason: str = ""
@@ -111,7 +117,9 @@ def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
 
 
 def _unmatched(
-    loader: Loader, others: Mapping[tuple[str, str, str, int], Loader], recording: Recording
+    loader: RecordedLoader,
+    others: Mapping[tuple[str, str, str, int], RecordedLoader],
+    recording: Recording,
 ) -> Verdict:
     """Return the verdict on a loader that only one of the recordings has."""
     calls = sum(other.site == loader.site for other in others.values())
@@ -121,7 +129,7 @@ def _unmatched(
     return Verdict(loader, reason=f"{recording.path} has no loader of this kind in this function")
 
 
-def _verdict(old: Loader, again: Loader | None, new: Loader) -> Verdict:
+def _verdict(old: RecordedLoader, again: RecordedLoader | None, new: RecordedLoader) -> Verdict:
     verdict = Verdict(old)
     verdict.reason = _not_comparable(old, new)
     verdict.remarks = _of_arguments(old.arguments, new.arguments)
@@ -149,7 +157,7 @@ def _of_arguments(old: Mapping[str, object], new: Mapping[str, object]) -> list[
 
 
 def _documented(
-    difference: Difference, old: Loader, again: Loader | None, new: Loader
+    difference: Difference, old: RecordedLoader, again: RecordedLoader | None, new: RecordedLoader
 ) -> Difference:
     random = _random_columns(old.data, again.data if again is not None else None)
     is_random = difference.column in random
@@ -158,7 +166,7 @@ def _documented(
     return Difference(difference.kind, difference.column, difference.detail, section, reason)
 
 
-def _not_comparable(old: Loader, new: Loader) -> str:
+def _not_comparable(old: RecordedLoader, new: RecordedLoader) -> str:
     for side, loader in (("the recording", old), ("this run", new)):
         if loader.missing_shards:
             shards = ", ".join(map(str, loader.missing_shards))
@@ -173,7 +181,7 @@ def _not_comparable(old: Loader, new: Loader) -> str:
 
 
 def _of_passes(
-    old: Loader, again: Loader | None, new: Loader, verdict: Verdict
+    old: RecordedLoader, again: RecordedLoader | None, new: RecordedLoader, verdict: Verdict
 ) -> Iterator[Difference]:
     """Compare the number of passes the program made, and how much of each one it read."""
     if old.is_share or new.is_share:
@@ -195,7 +203,7 @@ def _of_passes(
             yield Difference("passes", "", f"pass {number}: {rows} rows, then {rows_now}")
 
 
-def _has_rows(old: Loader, new: Loader) -> bool:
+def _has_rows(old: RecordedLoader, new: RecordedLoader) -> bool:
     """Whether the hashed passes have equal row counts; `_of_data` reports unequal row counts.
 
     Also true if neither pass could be hashed, so that only row counts are known.
@@ -203,13 +211,13 @@ def _has_rows(old: Loader, new: Loader) -> bool:
     return (old.data and old.data.rows) == (new.data and new.data.rows)
 
 
-def _reads_ahead(loader: Loader) -> bool:
+def _reads_ahead(loader: RecordedLoader) -> bool:
     """Whether batches are counted when TensorFlow reads them rather than when they are used."""
     return loader.kind in ("make_petastorm_dataset", "make_tf_dataset", "tf_tensors")
 
 
 def _of_data(
-    old: Loader, again: Loader | None, new: Loader, verdict: Verdict
+    old: RecordedLoader, again: RecordedLoader | None, new: RecordedLoader, verdict: Verdict
 ) -> Iterator[Difference]:
     """Compare the row counts, columns, values, row order and batch sizes of complete passes."""
     before, after = old.data, new.data
@@ -241,7 +249,7 @@ def _of_data(
 
 
 def _of_sizes(
-    old: Loader, before: Data, repeated: Data | None, new: Loader, after: Data
+    old: RecordedLoader, before: Data, repeated: Data | None, new: RecordedLoader, after: Data
 ) -> Iterator[Difference]:
     """Compare the sizes of batches, or of the batches that shares asked for."""
     given, given_now = old.arguments.get("batch_size"), new.arguments.get("batch_size")
@@ -292,7 +300,7 @@ def _random_columns(old: Data | None, repeated: Data | None) -> list[str]:
     ]
 
 
-def _is_computed(loader: Loader) -> bool:
+def _is_computed(loader: RecordedLoader) -> bool:
     """Whether the loader applies a user function to its values."""
     return any(loader.arguments.get(name) is not None for name in _FUNCTIONS)
 
@@ -323,7 +331,7 @@ def _of_values(
             yield Difference("values", name, _summaries(column, other))
 
 
-def _is_close(one: Column, other: Column) -> bool:
+def _is_close(one: RecordedColumn, other: RecordedColumn) -> bool:
     """Whether the minimum, maximum and all recorded sums of floats agree up to rounding."""
     dtypes = one.dtypes | other.dtypes
     if one.numbers is None or other.numbers is None or not dtypes <= {*_FLOATS}:
@@ -340,7 +348,7 @@ def _is_close(one: Column, other: Column) -> bool:
     )
 
 
-def _summaries(one: Column, other: Column) -> str:
+def _summaries(one: RecordedColumn, other: RecordedColumn) -> str:
     """Describe the values on both sides, with as many digits as they need to look different."""
     if one.numbers is None or other.numbers is None:
         return "different values"
@@ -353,7 +361,7 @@ def _summaries(one: Column, other: Column) -> str:
     return "different values"
 
 
-def _summary(column: Column, numbers: Sequence[float], digits: int) -> str:
+def _summary(column: RecordedColumn, numbers: Sequence[float], digits: int) -> str:
     low, high, total, *_ = numbers
     units = [_TIMES.get(name, name) for name in column.dtypes]
     if any(unit.startswith(("datetime64", "timedelta64")) for unit in units):
@@ -399,7 +407,7 @@ def _digest_of_rows(data: Data, names: Sequence[str]) -> int | None:
     return data.columns[others[0]].rest if others else data.digest
 
 
-def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
+def _no_order(loader: RecordedLoader, data: Data, repeated: Data | None) -> str:
     """Return the reason a loader's order cannot be compared; empty if it can be."""
     given = loader.arguments
     if loader.is_share:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mdstorm_migrate.compare.recorder import digest_of
-from mdstorm_migrate.compare.recordings import MODULUS, Column, Loader
+from mdstorm_migrate.compare.recordings import MODULUS, RecordedColumn, RecordedLoader
 
 _UNSIGNED = frozenset({"uint16", "uint32", "uint64", "float16", "int32", "int64", "float64"})
 _INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
@@ -21,13 +21,13 @@ class Case:
     """A difference between two recordings, with its loader and column."""
 
     kind: str
-    old: Loader
-    new: Loader
+    old: RecordedLoader
+    new: RecordedLoader
     column: str = ""
     #: Whether the column had other values in a second run of the recorded program.
     is_random: bool = False
 
-    def columns(self) -> tuple[Column, Column] | None:
+    def columns(self) -> tuple[RecordedColumn, RecordedColumn] | None:
         """Return the column from each pass, if both passes have it."""
         if self.old.data is None or self.new.data is None:
             return None

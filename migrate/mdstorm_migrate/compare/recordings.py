@@ -19,7 +19,7 @@ UNPROJECTED = ("minimum", "maximum", "sum", "magnitude", "squares")
 
 
 @dataclass(frozen=True)
-class Column:
+class RecordedColumn:
     """The properties of one column in one pass. ``recorder.py`` describes the digests."""
 
     dtypes: frozenset[str]
@@ -35,7 +35,7 @@ class Column:
     numbers: tuple[float, ...] | None
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Column:
+    def from_json(cls, value: Mapping[str, Any]) -> RecordedColumn:
         """Read a column from a recording."""
         numbers = None
         if "sum" in value:
@@ -55,7 +55,7 @@ class Column:
         """Whether the sums show where in a row numbers stand, which they need not for scalars."""
         return self.shapes <= {"[]"} or len(self.numbers or ()) > len(UNPROJECTED)
 
-    def repeated(self, times: int) -> Column:
+    def repeated(self, times: int) -> RecordedColumn:
         """Return this column as if its rows had been read several times."""
         numbers = self.numbers
         if numbers is not None:
@@ -70,7 +70,7 @@ class Column:
             numbers=numbers,
         )
 
-    def joined(self, other: Column) -> Column:
+    def joined(self, other: RecordedColumn) -> RecordedColumn:
         """Return a column with the rows of both columns."""
         numbers = self.numbers or other.numbers
         if self.numbers and other.numbers:
@@ -78,7 +78,7 @@ class Column:
             # Projections are left out if only one side has them.
             sums = [a + b for a, b in zip(sums, sums2, strict=False)]
             numbers = (min(low, low2), max(high, high2), *sums)
-        return Column(
+        return RecordedColumn(
             self.dtypes | other.dtypes,
             self.shapes | other.shapes,
             self.nulls + other.nulls,
@@ -98,13 +98,13 @@ class Data:
     sizes: Mapping[str, int]
     #: The digest of whole rows.
     digest: int
-    columns: Mapping[str, Column]
+    columns: Mapping[str, RecordedColumn]
     examples: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Data:
         """Read the data for one pass from a recording."""
-        columns = {name: Column.from_json(each) for name, each in value["columns"].items()}
+        columns = {name: RecordedColumn.from_json(each) for name, each in value["columns"].items()}
         found = cls(
             value["rows"],
             value["sizes"],
@@ -140,7 +140,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Loader:
+class RecordedLoader:
     """One loader in a program, combined from its shares if it has several."""
 
     kind: str
@@ -157,7 +157,7 @@ class Loader:
     shards: frozenset[int] = frozenset()
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Loader:
+    def from_json(cls, value: Mapping[str, Any]) -> RecordedLoader:
         """Read a loader from a recording."""
         reader = value.get("reader", {"arguments": {}})
         arguments = {**reader["arguments"], **value["arguments"]}
@@ -198,7 +198,7 @@ class Loader:
         found = range(count) if isinstance(count, int) and self.shards else range(0)
         return sorted({*found} - self.shards)
 
-    def joined(self, other: Loader) -> Loader:
+    def joined(self, other: RecordedLoader) -> RecordedLoader:
         """Return a loader that reads the rows of both loaders."""
         both = self.data is not None and other.data is not None
         data = self.data.joined(other.data) if self.data and other.data else None
@@ -215,7 +215,7 @@ class Recording:
     libraries: Mapping[str, str]
     ranks: int
     #: The loaders of each run, by their keys.
-    runs: Sequence[Mapping[tuple[str, str, str, int], Loader]]
+    runs: Sequence[Mapping[tuple[str, str, str, int], RecordedLoader]]
     #: How the first failed run ended; None if all runs succeeded.
     ended: str | None = None
 
@@ -232,7 +232,7 @@ class Recording:
 class _Shares:
     """The shares of one loader, gathered from all ranks and from calls on the same rank."""
 
-    loader: Loader
+    loader: RecordedLoader
     taken: set[tuple[int, object]] = field(default_factory=set)
 
 
@@ -264,7 +264,11 @@ def read_recording(path: str) -> Recording:
         found[0]["libraries"],
         count,
         [
-            _joined(Loader.from_json(each) for one in found for each in one["runs"][run]["loaders"])
+            _joined(
+                RecordedLoader.from_json(each)
+                for one in found
+                for each in one["runs"][run]["loaders"]
+            )
             for run in range(number)
         ],
         ended[0] if ended else None,
@@ -294,7 +298,7 @@ def _read(path: str) -> dict[str, Any]:
                 f"version of mdstorm reads format {FORMAT}. Upgrade mdstorm"
             )
         for run in value["runs"]:
-            _ = [Loader.from_json(each) for each in run["loaders"]], run["ended"]
+            _ = [RecordedLoader.from_json(each) for each in run["loaders"]], run["ended"]
         _ = value["rank"], value["ranks"], value["program"], value["libraries"]
     except (KeyError, TypeError, ValueError, AttributeError, IsADirectoryError) as error:
         if isinstance(error, InvalidArgumentError):
@@ -309,7 +313,7 @@ def _read(path: str) -> dict[str, Any]:
     return found
 
 
-def _joined(loaders: Iterable[Loader]) -> dict[tuple[str, str, str, int], Loader]:
+def _joined(loaders: Iterable[RecordedLoader]) -> dict[tuple[str, str, str, int], RecordedLoader]:
     """Join a loader's shares on all ranks, and of calls that differ only in ``cur_shard``.
 
     All shares of a loader are created by the same function. Each share joins the first loader from
@@ -335,6 +339,6 @@ def _joined(loaders: Iterable[Loader]) -> dict[tuple[str, str, str, int], Loader
     return {shares.loader.key: shares.loader for each in sites.values() for shares in each}
 
 
-def _are_shares(one: Loader, other: Loader) -> bool:
+def _are_shares(one: RecordedLoader, other: RecordedLoader) -> bool:
     count = one.arguments.get("shard_count")
     return count == other.arguments.get("shard_count") and one.is_share == other.is_share

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mdstorm_migrate.compare.comparison import DIFFERENT, EQUAL, NOT_COMPARABLE, Difference, Verdict
-from mdstorm_migrate.compare.recordings import Loader, Recording
+from mdstorm_migrate.compare.recordings import RecordedLoader, Recording
 
 _PAGE = "docs/differences.md"
 
@@ -39,7 +39,7 @@ def lines_of(verdicts: Sequence[Verdict], old: Recording, new: Recording) -> Ite
         yield f"{documented} of {counts[DIFFERENT]} different only as {_PAGE} documents"
 
 
-def _name(loader: Loader) -> str:
+def _name(loader: RecordedLoader) -> str:
     function = "" if loader.function == "<module>" else f" {loader.function}"
     return f"{loader.file}{function} {loader.kind} #{loader.call + 1}"
 

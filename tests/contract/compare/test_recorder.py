@@ -23,7 +23,7 @@ from hypothesis.extra import numpy as hnp
 
 from mdstorm_migrate.compare import recorder
 from mdstorm_migrate.compare.recorder import Pass, rows_of
-from mdstorm_migrate.compare.recordings import Column
+from mdstorm_migrate.compare.recordings import RecordedColumn
 
 SOURCE = Path(recorder.__file__)
 #: Digest of the batch in `KNOWN_BATCH`, as computed on Python 3.7 with NumPy 1.17.5.
@@ -186,7 +186,7 @@ def test_infinite_statistics_are_recorded_as_text() -> None:
     column = json.loads(json.dumps(one.to_json(), allow_nan=False))["columns"]["x"]
     numbers = [column[name] for name in ("minimum", "maximum", "sum", "magnitude", "squares")]
     assert numbers == ["-inf", "inf", "nan", "inf", "inf"]
-    found = Column.from_json(column).numbers
+    found = RecordedColumn.from_json(column).numbers
     assert found is not None
     assert found[:2] == (-np.inf, np.inf)
 
