@@ -136,6 +136,9 @@ LOADERS: dict[str, Make] = {
     "two streams": streaming_loader("mds", "other"),
     "streams, each batch from one": streaming_loader("mds", "other", batching_method="per_stream"),
     "streams with proportions": streaming_loader("mds", "other", weights=PROPORTIONS),
+    "streams with an epoch size": streaming_loader(
+        "mds", "other", weights=PROPORTIONS, epoch_size=150
+    ),
     "tf": tf_loader,
 }
 
@@ -420,7 +423,7 @@ def test_image_that_has_changed_since_is_named(tmp_path: Path, run: str) -> None
     trace = lineage.load_trace(run, files_below=[(at / "files").as_uri()])
     rows = trace.rows(3)
     assert [one["image"] for one in trace.dataset[rows]] == [f"content {n}".encode() for n in rows]
-    (at / "files" / f"{rows[2]}.bin").write_bytes(b"other")
+    (at / "files" / f"{rows[2]}.bin").write_bytes(f"CONTENT {rows[2]}".encode())  # as many bytes
     with pytest.raises(DatasetChangedError, match=f"{at}/files/{rows[2]}.bin has changed since"):
         trace.dataset[rows]
     assert len(trace.dataset[rows[:2]]) == 2
