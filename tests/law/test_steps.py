@@ -29,7 +29,8 @@ ROWS, PER_SHARD = 60, 11
 #: Rows whose stored image is damaged, whose file is missing, and whose file is no image. The
 #: function keeps the latter two, because a file that it passes through may be read after it.
 DAMAGED, MISSING, NO_IMAGE = {7, 8, 30}, {13, 31, 40}, {20, 44}
-NULL, FILLED = {n for n in range(ROWS) if n % 9 == 4}, -1
+#: Filters leave nulls out, but would keep what they are filled with.
+NULL, FILLED = {n for n in range(ROWS) if n % 9 == 4}, 777
 
 
 def png(number: int) -> bytes:
