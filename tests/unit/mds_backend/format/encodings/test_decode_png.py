@@ -86,6 +86,14 @@ def test_sub_filtered_files_are_decoded_to_their_pixels(pixels: Any, parts: int)
         np.testing.assert_array_equal(found, by_pillow(file))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("shape", [(3, 256), (9, 257), (1, 100, 3), (400, 170, 3), (2, 70_000)])
+def test_rows_that_are_added_up_in_pairs_are_decoded(shape: tuple[int, ...], dtype: str) -> None:
+    limit = np.iinfo(dtype).max
+    pixels = np.random.default_rng(4).integers(0, limit, shape, dtype, endpoint=True)
+    np.testing.assert_array_equal(png_pixels(png(pixels, filtered(pixels)), None, MOST), pixels)
+
+
 @pytest.mark.parametrize(("file", "pixels"), [(RGB_BY_OPENCV, RGB), (GREY16_BY_OPENCV, GREY16)])
 def test_files_by_opencv_are_decoded_without_pillow(
     monkeypatch: pytest.MonkeyPatch, file: str, pixels: Any
