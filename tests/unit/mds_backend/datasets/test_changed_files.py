@@ -1,10 +1,20 @@
 """Data that change after they were opened give the old rows, or an error."""
 
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from tests.kit import changed_data
+
+from mdstorm_backend import MDSWriter, open_dataset
+from mdstorm_backend.cache import CacheOptions, download
+from mdstorm_backend.errors import DatasetChangedError
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.record_gather import RecordGatherer
 
 CELLS = [
     *((kind, name) for name in changed_data.ANY_KIND for kind in changed_data.KINDS),
@@ -48,3 +58,43 @@ def test_changed_data_give_old_rows_or_an_error(
         }
     wrong = {m: f for m, f in found.items() if not f.startswith(tuple(expected))}
     assert wrong == {}
+
+
+#: What is called between two checks: after a file was mapped, and after its rows were checked.
+CALLS = {
+    "compared with its hash": (download, "check_content"),
+    "opened": (download, "check_content"),
+    "copied by record": (RecordGatherer, "__call__"),
+    "copied by column": (MDSShard, "_read_variable"),
+}
+
+
+@pytest.mark.parametrize("content", ["other rows", "damage"])
+@pytest.mark.parametrize(
+    ("moment", "rows"), [("opened", 3), *((moment, 30_000) for moment in CALLS)]
+)
+def test_shard_that_changes_while_it_is_read_raises_error(
+    moment: str, rows: int, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = {"a": "int64"} if moment != "copied by column" else {"a": "int64", "s": "str"}
+    old, new = (tmp_path / name for name in ("old", "new"))
+    for folder, first in ((old, 0), (new, 1)):
+        values = {"a": np.arange(first, first + rows), "s": ["x"] * rows}
+        with MDSWriter(out=str(folder), columns=columns, hashes=["sha1"]) as writer:
+            writer.write_batch(pa.table(values).select([*columns]))
+    (shard,) = old.glob("*.mds")
+    other = (new / shard.name).read_bytes()
+    owner, name = CALLS[moment]
+    called = getattr(owner, name)
+
+    def changes(*args: Any, **options: Any) -> Any:
+        written = shard.stat().st_mtime_ns
+        shard.write_bytes(other if content == "other rows" else bytes(len(other)))
+        os.utime(shard, ns=(written, written + 1_000_000_007))
+        return called(*args, **options)
+
+    hash_name = "sha1" if moment == "compared with its hash" else None
+    dataset = open_dataset(str(old), cache=CacheOptions(validate_hash=hash_name))
+    monkeypatch.setattr(owner, name, changes)
+    with pytest.raises(DatasetChangedError, match="only its modification time differs"):
+        dataset.to_table()
