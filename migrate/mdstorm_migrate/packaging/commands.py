@@ -117,6 +117,20 @@ _OPTION = re.compile(
 )
 
 
+#: The lines of a folded scalar in YAML, which are one line for what reads it.
+_FOLDED = re.compile(
+    r"(?P<header>(?<=[\s:])>[-+\d]*[ ]*\n)"
+    r"(?P<lines>(?P<indent>[ ]+)\S[^\n]*(?:\n(?P=indent)\S[^\n]*)+)"
+)
+
+
+def command_text(document: Document) -> str:
+    """Return the text of a document, with spaces for the line breaks that YAML folds."""
+    if document.kind != "cluster" or ">" not in document.text:
+        return document.text
+    return _FOLDED.sub(lambda one: one["header"] + one["lines"].replace("\n", " "), document.text)
+
+
 def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the tool, ``pip`` or ``conda``, and the span of each install command in a string."""
     for tool, pattern in _patterns():
@@ -147,7 +161,7 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     Options, quotes and other packages are kept. An unquoted version, which a shell would read as a
     redirection (``petastorm>=0.12``), is also removed.
     """
-    for tool, found in installed(document.text):
+    for tool, found in installed(command_text(document)):
         if tool == "pip" or found.is_copy:
             yield from rewrite_requirement(document, found, rule, "word")
         else:
@@ -191,12 +205,11 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
     for script in _SCRIPT.finditer(text, start, stop):
         at, path = script.start(), SCRIPTS[script[0]]
         if at not in edited and not is_commented_out(text, at):
-            what = f"`{script[0]}` is a script of Petastorm"
             if absent := missing(path):
+                what = f"`{script[0]}` is a script of Petastorm"
                 yield _absent(rule, script.span(), what, absent)
             else:
-                remedy = f"{what}: run `python3 -m {renamed(path)}` instead"
-                yield Finding(rule, "manual", *script.span(), what, remedy, topic="run")
+                yield _by_hand(rule, script.span(), script[0])
     commands = []
     for code in _CODE.finditer(text, start, stop):
         commands.append(code.span())
@@ -224,6 +237,36 @@ def libraries_run(text: str) -> Iterator[str]:
         yield OLD_ROOT
     if any(not is_commented_out(text, one.start()) for one in _RUNS_MDSTORM.finditer(text)):
         yield NEW_ROOT
+
+
+#: What separates commands in a string, and what may precede a program in one.
+_SEPARATOR = re.compile(r"[;&|(\n]")
+_BEFORE = re.compile(
+    r"\s*(?:\w+=\S*\s+)*(?:(?:sudo|time|exec|env|nohup|(?:\S*/)?python[\d.]*)\b.*)?"
+)
+
+
+def runs_in_string(command: str, rule: str) -> Iterator[Finding]:
+    """Yield the findings about what a string of code runs, if it is one or several commands.
+
+    A string in which no command begins with Petastorm's may be a message. A script alone is a word
+    of a command, so there is no edit that fits.
+    """
+    for one in runs(command, rule, 0, len(command)):
+        before, word = _SEPARATOR.split(command[: one.start])[-1], command[one.start : one.stop]
+        if one.topic != "run" or not _BEFORE.fullmatch(before):
+            continue
+        if isinstance(one, Finding):
+            yield one
+        elif word in SCRIPTS:
+            yield _by_hand(rule, (one.start, one.stop), word)
+
+
+def _by_hand(rule: str, span: tuple[int, int], script: str) -> Finding:
+    """Return the finding about a script that mdstorm has as a module."""
+    what = f"`{script}` is a script of Petastorm"
+    remedy = f"{what}: run `python3 -m {renamed(SCRIPTS[script])}` instead"
+    return Finding(rule, "manual", *span, what, remedy, topic="run")
 
 
 def _absent(rule: str, span: tuple[int, int], what: str, absent: str) -> Finding:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import install_commands, installed
+from mdstorm_migrate.packaging.commands import command_text, install_commands, installed
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     is_versioned,
@@ -120,7 +120,8 @@ def required(
     for one in listed(document):
         for found in requirements_at(document.text, one.start, one.stop, name):
             yield found, one.place
-    for tool, found in installed(document.text, name) if document.kind in _COMMANDS else ():
+    text = command_text(document) if document.kind in _COMMANDS else ""
+    for tool, found in installed(text, name):
         yield found, "word" if tool == "pip" else None
 
 
@@ -156,6 +157,7 @@ def _names(document: Document) -> Iterator[str]:
     found = (one for one in listed(document) if one.is_installed)
     yield from filter(None, (name_at(text, one.start, one.stop) for one in found))
     yield from _QUOTED.findall(text) if document.kind == "python" else ()
+    text = command_text(document)
     for _, start, stop in install_commands(text):
         yield from _WORD.findall(_EXTRAS.sub("", text[start:stop]))
 

@@ -296,3 +296,14 @@ def _word_start(text: str, start: int) -> tuple[int, str]:
 def is_entry(text: str, at: int) -> bool:
     """Whether an entry of a bracketed list begins at the character `at`."""
     return text[max(at - 80, 0) : at].rstrip()[-1:] in (",", "[")
+
+
+def left(document: Document, found: Requirement, rule: str) -> Finding:
+    """Return the finding about a requirement that is left: nothing is known to install it."""
+    needs = document.needs
+    if needs.importers and not needs.moved:
+        return Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
+    what, remedy = "this string requires Petastorm", "its version numbers are its own"
+    return refusal(document, found, rule) or manual(
+        found, rule, what, f"require mdstorm here; {remedy}"
+    )

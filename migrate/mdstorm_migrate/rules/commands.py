@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import rewrite_commands
+from mdstorm_migrate.packaging.commands import is_commented_out, rewrite_commands
 from mdstorm_migrate.packaging.lists import is_generated, rewrite_listed
+from mdstorm_migrate.packaging.requirement import find_requirements
+from mdstorm_migrate.packaging.rewriting import left
 from mdstorm_migrate.rules.rule import rule
 
 _ARGUMENT = re.compile(r"^[ \t]*ARG[ \t]+(?P<name>\w+)(?:=[^\s#]*)?[ \t]*(?:\r?\n|\Z)", re.M | re.I)
+_VERSION = re.compile(r"[=<>~!]=?[ ]*\d")
 
 
 @rule("PM401", "Requirements files name mdstorm", "exact", "requirements")
@@ -26,7 +29,8 @@ def commands(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to the commands in a document."""
     results = list(rewrite_commands(document, "PM406"))
     edits = [one for one in results if isinstance(one, Edit)]
-    yield from [*results, *_orphaned_arguments(document, edits)]
+    orphaned = list(_orphaned_arguments(document, edits))
+    yield from [*results, *orphaned, *_elsewhere(document, [*results, *orphaned], "PM406")]
 
 
 def _orphaned_arguments(document: Document, edits: Sequence[Edit]) -> Iterator[Edit]:
@@ -50,5 +54,21 @@ def magics(document: Document) -> Iterator[Edit | Finding]:
 @rule("PM409", "Cluster and job definitions use mdstorm", "exact", "cluster")
 def jobs(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to libraries and install commands."""
-    yield from rewrite_listed(document, "PM409")
-    yield from rewrite_commands(document, "PM409")
+    results = [*rewrite_listed(document, "PM409"), *rewrite_commands(document, "PM409")]
+    yield from [*results, *_elsewhere(document, results, "PM409")]
+
+
+def _elsewhere(
+    document: Document, results: Sequence[Edit | Finding], rule: str
+) -> Iterator[Finding]:
+    """Yield findings about requirements with a version that nothing here is known to install.
+
+    They may be the value of a variable, or the lines of a list that a command writes.
+    """
+    text = document.text
+    for found in find_requirements(text):
+        start, stop = found.start, found.stop
+        is_known = any(one.start < stop and start < one.stop for one in results)
+        is_versioned = _VERSION.search(text, start, stop) is not None
+        if is_versioned and not is_known and not is_commented_out(text, start):
+            yield left(document, found, rule)

@@ -6,6 +6,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
@@ -24,8 +25,8 @@ from mdstorm_migrate.python.calls import (
 )
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import missing_prefix
-from mdstorm_migrate.python.links import resolves
-from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
+from mdstorm_migrate.python.links import all_imports, resolves
+from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 from mdstorm_migrate.python.shadow import shadow_of
 from mdstorm_migrate.rules.rule import rule
 
@@ -46,6 +47,10 @@ _FILLING = re.compile(
     |(?:\.(?:setdefault|update)\(|["']?\s*,)\s*(?!["'\s]|\{\s*["'}]))""",
     re.VERBOSE,
 )
+#: How code reaches the loaded modules.
+_MODULES = ("sys.modules", "'sys.modules'", "__import__('sys').modules")
+#: Errors that name the module of a failed import.
+_FAILED_IMPORTS = frozenset({"ImportError", "ModuleNotFoundError"})
 #: Code that replaces how modules are imported, and may compare their names.
 _REPLACES_IMPORT = re.compile(r"""\b(?:__import__["']?\s*[,=](?!=)|meta_path\b)""")
 #: A class that restricts what a pickle may contain.
@@ -114,7 +119,8 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
         else:
             first = inner and inner[0]
             absent, why = _absent(module, string, use), _why(module, string, use)
-            yield _renamed(value, *span, first, absent, why, use, module.text)
+            found = _renamed(value, *span, first, absent, why, use, module.text)
+            yield replace(found, topic="log") if _is_of_other_import(module, string) else found
     for word in module.scopes.nodes[ast.keyword]:
         is_root = word.arg == names.OLD_ROOT  # patch.dict("sys.modules", petastorm=None)
         if is_root and _uses_sys_modules(module.scopes.parents[word]):
@@ -266,6 +272,18 @@ def _is_module_run(module: PythonModule, string: ast.Constant) -> bool:
     return before[-1:] == ["-m"] and runs_modules(" ".join(before[:-1]))
 
 
+def _is_of_other_import(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is compared with an error of an import that is not in the `try` itself."""
+    compared = _comparison(module, string)
+    handler = None if compared is None else _caught_import(module, compared)
+    around = None if handler is None else module.scopes.parents.get(handler)
+    return isinstance(around, ast.Try) and not any(
+        names.is_petastorm(item.module)
+        for body in around.body
+        for item in all_imports(ast.walk(body))
+    )
+
+
 def _is_of_module(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is compared with a caught error, or with the module of an object."""
     compared = _comparison(module, string)
@@ -294,11 +312,39 @@ def _is_prefix(module: PythonModule, string: ast.Constant) -> bool:
 
 def _involves_library(module: PythonModule, comparison: ast.expr) -> bool:
     """Whether the comparison involves a caught error, or the module that defines an object."""
-    above = [one for one in module.ancestors(comparison) if isinstance(one, ast.ExceptHandler)]
-    nodes = list(ast.walk(comparison))
-    names = [one.id for one in nodes if isinstance(one, ast.Name)]
-    is_of_module = any(getattr(one, "attr", None) == "__module__" for one in nodes)
-    return is_of_module or any(one.name in names for one in above)
+    read = [one for one in ast.walk(comparison) if isinstance(one, ast.Name)]
+    if _caught_import(module, comparison) is not None:
+        return True
+    values = (value for name in read for value in _values(module, name))
+    return any(map(_names_module, (comparison, *values)))
+
+
+def _caught_import(module: PythonModule, comparison: ast.expr) -> ast.ExceptHandler | None:
+    """Return the handler of the failed import that a comparison involves, if it does."""
+    read = {one.id for one in ast.walk(comparison) if isinstance(one, ast.Name)}
+    for above in module.ancestors(comparison):
+        if isinstance(above, ast.ExceptHandler) and above.name in read and above.type:
+            caught = {last_name(one) for one in getattr(above.type, "elts", [above.type])}
+            return None if caught.isdisjoint(_FAILED_IMPORTS) else above
+    return None
+
+
+def _values(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:
+    """Yield what a variable is assigned, or iterates over."""
+    for binding in module.bindings(name.id, module.scope_of(name)):
+        match module.scopes.parents.get(binding.node):
+            case ast.Assign(value=value):
+                yield value
+            case ast.For(iter=value) | ast.comprehension(iter=value):
+                yield value
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp() as inner:
+                yield from (one.iter for one in inner.generators if one.target is binding.node)
+
+
+def _names_module(value: ast.expr) -> bool:
+    """Whether an expression has the name of the module of an object, or those of all modules."""
+    text = ast.unparse(value)
+    return ".__module__" in text or "sys.modules" in text or "getmodule(" in text
 
 
 def _uses_sys_modules(node: ast.AST) -> bool:
@@ -311,7 +357,7 @@ def _uses_sys_modules(node: ast.AST) -> bool:
             others = comparators
         case ast.Call(func=ast.Attribute(value=owner), args=args):
             others = [owner, *args]
-    return any(ast.unparse(one) in ("sys.modules", "'sys.modules'") for one in others)
+    return any(ast.unparse(one) in _MODULES for one in others)
 
 
 def _is_logger(module: PythonModule, string: ast.Constant) -> bool:

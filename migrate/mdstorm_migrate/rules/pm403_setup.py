@@ -5,18 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from dataclasses import replace
+from itertools import islice, pairwise
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import rewrite_commands, rewrite_runs
+from mdstorm_migrate.packaging.commands import rewrite_commands, rewrite_runs, runs_in_string
 from mdstorm_migrate.packaging.lists import rewrite_listed
-from mdstorm_migrate.packaging.requirement import Requirement
 from mdstorm_migrate.packaging.rewriting import (
     CONDA,
     MESSAGE,
+    left,
     manual,
-    refusal,
     rewrite_requirement,
 )
 from mdstorm_migrate.packaging.strings import required_in
@@ -26,8 +26,6 @@ from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM403"
 
-_WHAT = "this string requires Petastorm"
-_REMEDY = "require mdstorm here; its version numbers are its own"
 #: Uses of Petastorm in a string that also installs it. The string is edited only if all its uses
 #: can be edited.
 _USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
@@ -58,11 +56,13 @@ def _string_results(module: PythonModule, string: ast.Constant) -> Iterator[Edit
     is_docstring = isinstance(module.scopes.parents.get(string), ast.Expr)
     runs = rewrite_runs(module.document, CODE, *span) if span and not is_docstring else ()
     edits = [one for one in runs if isinstance(one, Edit)]  # others may be messages
+    if not (is_docstring or edits):
+        yield from _commands(module, string)
     is_using = len(edits) < len(_USING.findall(value))
     yield from () if is_using else edits
     for found, place, tool in required_in(module, string):
         if tool is None:
-            yield _left(module.document, found)
+            yield left(module.document, found, CODE)
         elif tool == "conda":
             yield manual(found, CODE, CONDA, "remove petastorm here, and let pip install mdstorm")
         elif not (is_using and place == "word"):
@@ -73,12 +73,14 @@ def _string_results(module: PythonModule, string: ast.Constant) -> Iterator[Edit
                     yield from _version_arguments(module, string)
 
 
-def _left(document: Document, found: Requirement) -> Finding:
-    """Return the finding about a string that is left because nothing is known to install it."""
-    needs = document.needs
-    if needs.importers and not needs.moved:
-        return Finding(CODE, "note", found.start, found.stop, needs.why_petastorm_stays)
-    return refusal(document, found, CODE) or manual(found, CODE, _WHAT, _REMEDY)
+def _commands(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
+    """Yield the finding about what a string runs, unless it is Petastorm's and Petastorm stays."""
+    needs = module.document.needs
+    stays = needs.importers or needs.is_unused
+    found = runs_in_string(str(string.value), CODE)
+    for one in islice((one for one in found if one.holds or not stays), 1):
+        start, stop = module.span(string)
+        yield replace(one, start=start, stop=stop)
 
 
 def _version_arguments(module: PythonModule, string: ast.Constant) -> Iterator[Edit]:

@@ -26,6 +26,7 @@ from mdstorm_migrate.packaging.commands import (
     dotted_values,
     install_commands,
     libraries_run,
+    runs_in_string,
 )
 from mdstorm_migrate.packaging.lists import is_generated, is_inventory, required_names
 from mdstorm_migrate.packaging.strings import required_in
@@ -37,7 +38,7 @@ from mdstorm_migrate.petastorm.names import (
     is_within,
     words,
 )
-from mdstorm_migrate.python.calls import IMPORTING, PATCHING, resolved_as
+from mdstorm_migrate.python.calls import IMPORTING, PATCHING, is_docstring, resolved_as
 from mdstorm_migrate.python.links import Links, all_imports, dotted_import, links_of, resolves
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.python.shadow import is_in_project
@@ -66,6 +67,8 @@ _UNPARSED = re.compile(rf"^[^#\n]*\b(?:from|import)[ \t]+({'|'.join(ROOTS)})\b",
 #: A string that may be the name of a module to import, or of a part of one of the libraries.
 _NAMES_MODULE = re.compile(rf"\b(?:{'|'.join(sorted(IMPORTING))})\b[^\n]*[\"']")
 _NAMES_PART = re.compile(rf"[\"'](?:{'|'.join(ROOTS)})\.")
+#: What a string contains that runs a command or module of Petastorm.
+_COMMAND_OF_PETASTORM = re.compile(rf"\b{OLD_ROOT}-|-[cm][^\n]*{OLD_ROOT}\b")
 #: Code that uses pandas without importing it.
 _USES_PANDAS = ("TransformSpec", "toPandas", "pandas_udf", "InPandas")
 #: Strings that identify code for Databricks, which provides Spark; and scripts and definitions.
@@ -98,6 +101,7 @@ _REQUIRED = re.compile(rf"""["'][^"'\n]*\b{NEW_ROOT}(?:\[[\w, -]*\])?(?=[\s"'=<>
 _PATH = re.compile(
     r"(?<![\w.:/-])(?:\./)?((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|ipynb))(?![\w:/-])", re.MULTILINE
 )
+_BUILDS = re.compile(r"\b(?:build|context)[\"']?[ \t]*:[ \t]*[\"']?(\.[\w./-]*|[\w-][\w./-]*)")
 _COPY = re.compile(
     r"^[ \t]*(?:COPY|ADD)[ \t]+(?!--from)(?:--\S+[ \t]+)*([^\s\"'\[]+)", re.MULTILINE
 )
@@ -138,8 +142,9 @@ class Facts:
         The lists of requirements that it includes.
     lists : frozenset of str
         Names of files in its text that may be lists of requirements.
-    paths, copies : frozenset of str
-        Files and folders that its commands name, and all that an image copies, if it copies some.
+    paths, copies, builds : frozenset of str
+        Files and folders that its commands name; what an image copies; and the folders with the
+        images that its services use.
     on_databricks : bool
         Whether it is made for Databricks, which provides Spark.
     builds_session : bool
@@ -165,6 +170,7 @@ class Facts:
     lists: frozenset[str] = frozenset()
     paths: frozenset[str] = frozenset()
     copies: frozenset[str] = frozenset()
+    builds: frozenset[str] = frozenset()
     on_databricks: bool = False
     builds_session: bool = False
     is_given_session: bool = False
@@ -295,6 +301,7 @@ def _imports(path: Path, text: str, known: Parsed | None, links: Links) -> Itera
         items = all_imports(_statements(module.tree))
         yield from (dotted_import(one) for one in items if not one.level)
         yield from _imported_by_name(module)
+        yield from _run_by_code(module)
     yield from (OLD_ROOT for cell in known.file.broken if cell.imports)
     for document in known.file.documents:
         if document.kind in _CONFIGURED:
@@ -323,6 +330,15 @@ def _imported_by_name(module: PythonModule) -> Iterator[str]:
         for string in module.scopes.nodes[ast.Constant]:
             if isinstance(string.value, str) and resolved_as(module, string) == "imported":
                 yield string.value
+
+
+def _run_by_code(module: PythonModule) -> Iterator[str]:
+    """Yield Petastorm if strings in code are commands that need it."""
+    if _COMMAND_OF_PETASTORM.search(module.text):
+        strings = (one for one in module.scopes.strings if not is_docstring(module, one))
+        runs = (run for one in strings for run in runs_in_string(str(one.value), ""))
+        if any(run.holds for run in runs):
+            yield OLD_ROOT
 
 
 def _needs(path: Path, imports: frozenset[str]) -> Iterator[str]:
@@ -365,12 +381,16 @@ _EXTRAS = {
     "tf": ["make_tf_dataset", *(f"{root}.tf_utils" for root in ROOTS)],
     "torch": ["make_torch_dataloader", *(f"{root}.pytorch" for root in ROOTS)],
 }
-_COMMENT = re.compile(r"^[ \t]*#[^\r\n]*", re.MULTILINE)
+#: What names no module: a comment, and the name of a logger; imports by name are seen otherwise.
+_NO_MODULE = re.compile(
+    rf"""^[ \t]*\#[^\r\n]* | ["'](?:{"|".join(ROOTS)})\.spark\.spark_dataset_converter["']""",
+    re.MULTILINE | re.VERBOSE,
+)
 
 
 def _extras(text: str, imports: frozenset[str]) -> Iterator[str]:
-    """Yield the extras that code needs, ignoring its comments; strings may name modules."""
-    code = "\n".join([_COMMENT.sub("", text), *imports])
+    """Yield the extras that code needs; strings may name modules."""
+    code = "\n".join([_NO_MODULE.sub("", text), *imports])
     yield from (extra for extra, names in _EXTRAS.items() if any(one in code for one in names))
 
 
@@ -382,7 +402,6 @@ def _installation(path: Path, documents: Sequence[Document]) -> dict[str, Any]:
     text = "".join(one.text for one in documents)
     kinds = ("cluster", "docker", "shell")
     commands = "\n".join(one.text for one in documents if one.kind in kinds)
-    copies = frozenset(_COPY.findall(commands))
     extras = _REQUIRED_EXTRAS.findall(text)
     is_list = "constraint" not in path.name and not is_generated(text)
     return {
@@ -392,7 +411,8 @@ def _installation(path: Path, documents: Sequence[Document]) -> dict[str, Any]:
         "is_complete": any(True for _ in install_commands(text)) and not _BY_LIST.search(text),
         "includes": tuple(match["name"] for match in _INCLUDES.finditer(text)),
         "paths": frozenset(_PATH.findall(commands)),
-        "copies": frozenset() if copies & {".", "./"} else copies,
+        "copies": frozenset(_COPY.findall(commands)),
+        "builds": frozenset(_BUILDS.findall(commands)),
     }
 
 

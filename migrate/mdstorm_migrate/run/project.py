@@ -45,6 +45,8 @@ _LIBRARIES = {
 }
 
 
+#: What an image copies if it copies all code.
+_ALL = frozenset({".", "./"})
 #: Folders of what deploys the code in the parent folder.
 _DEPLOYING = frozenset({"ci", "deploy", "deployment", "docker", "infra"})
 
@@ -90,11 +92,14 @@ class Project:
 
         These are the file itself, notebooks that run it, what its commands name, and the code
         around it. A notebook that uses either library installs for itself, and an image for what it
-        copies.
+        copies, or for what it runs if it copies nothing.
         """
         own = self.facts[path]
-        copied = list(self._named(path, own.copies))
+        copied = [] if own.copies & _ALL else list(self._named(path, own.copies))
         found = [path, *self._runners(path), *copied, *self._named(path, own.paths)]
+        found += self._composed(path)
+        if kind_of(path) == "docker" and own.needs and not own.copies:
+            return sorted({*found})
         is_list = not is_code(path) and kind_of(path) in LISTS | COMMANDS
         alone = filter(is_code, copied) if is_list or is_setup_script(path) else found
         if not any(self.facts[one].needs for one in alone):
@@ -108,6 +113,14 @@ class Project:
                 if any(item.level < 0 and PurePath(item.module).stem == path.stem
                        for item in one.links.imports):  # fmt: skip
                     yield other
+
+    def _composed(self, path: Path) -> Iterator[Path]:
+        """Yield the files whose services run in an image."""
+        above = path.parent.parent if _is_deploying(path.parent) else path.parent
+        for other, one in self.facts.items() if kind_of(path) == "docker" else ():
+            folders = {Path(os.path.normpath(other.parent / word)) for word in one.builds}
+            if folders & {path.parent, above}:
+                yield other
 
     def _named(self, path: Path, words: Iterable[str]) -> Iterator[Path]:
         """Yield the files with these paths, and the files in folders with them."""
@@ -124,7 +137,7 @@ class Project:
         Subdirectories with their own lists only count if no other files use one. Without such code,
         configuration and commands determine the directory. Files next to the installer are added.
         """
-        deployed = [one for one in path.parents if one.name.lower() not in _DEPLOYING]
+        deployed = [one for one in path.parents if not _is_deploying(one)]
         for directories in (deployed, path.parents):
             for is_wanted in (is_code, bool):
                 for under in (self._own, self._below):
@@ -218,3 +231,8 @@ class Project:
             return False
         others = (one for of, one in self.facts.items() if of != path)
         return not any(name.endswith(path.name) for one in others for name in one.lists)
+
+
+def _is_deploying(folder: Path) -> bool:
+    """Whether a folder only deploys the code in the folder above."""
+    return folder.name.lower() in _DEPLOYING

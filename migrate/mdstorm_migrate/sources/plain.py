@@ -36,7 +36,7 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
     "shell": re.compile(
         r".*\.(sh|bash|zsh|bat|cmd|ps1|mk)|makefile|justfile|procfile|jenkinsfile|vagrantfile"
     ),
-    "cluster": re.compile(r".*\.(json[5c]?|ya?ml)|\.renovaterc"),
+    "cluster": re.compile(r".*\.(json[5c]?|ya?ml)|\.renovaterc|mlproject"),
     "markdown": re.compile(r".*\.(md|rst|markdown)"),
 }
 #: The front matter of a Markdown page that is a notebook.

@@ -324,3 +324,154 @@ def test_each_requirement_of_petastorm_is_replaced_or_needs_a_person(
     found = [one for one in files[str(tmp_path / name)] if one["class"] == "manual"]
     assert left <= {one["line"] for one in found}
     assert left or not found
+
+
+@each(
+    "BashOperator(bash_command='pip install {} && petastorm-throughput.py x')\n",
+    "subprocess.run('petastorm-copy-dataset.py a b', shell=True)\n",
+    "subprocess.run(['petastorm-copy-dataset.py', 'a', 'b'])\n",
+    "os.system(f'petastorm-throughput.py {{url}}')\n",
+    "os.system('python -m petastorm.tools.copy_dataset a b')\n",
+    "def bench(session): session.run('petastorm-throughput.py', 'u')\n",
+)
+def test_command_in_code_keeps_petastorm_while_code_moves(use: str, tmp_path: Path) -> None:
+    files = {"a.py": READS + use.format("petastorm"), "requirements.txt": "petastorm\n"}
+    after = written(tmp_path, files)
+    assert after["a.py"] == MOVED + use.format("mdstorm petastorm")
+    assert after["requirements.txt"] == "mdstorm\npetastorm\n"
+    assert "a.py:2:" in (said := invoke(migrate, tmp_path).stderr)
+    assert "PM403 manual" in said
+
+
+def test_script_in_code_that_mdstorm_has_as_module_needs_review(tmp_path: Path) -> None:
+    use = "BashOperator(bash_command='petastorm-generate-metadata.py --dataset_url u')\n"
+    files = {"a.py": READS + use, "requirements.txt": "petastorm\n"}
+    after = written(tmp_path, files)
+    assert after == {"a.py": MOVED + use, "requirements.txt": "mdstorm\n"}
+    assert "a.py:2:" in invoke(migrate, "--check", tmp_path).stderr
+    assert invoke(migrate, "--check", tmp_path).exit_code == 1
+
+
+@each(
+    "print('To copy, run petastorm-copy-dataset.py')\n",
+    "log('First run python -m petastorm.tools.copy_dataset')\n",
+    '"""petastorm-copy-dataset.py makes the data."""\n',
+)
+def test_text_about_command_keeps_no_requirement(use: str, tmp_path: Path) -> None:
+    files = {"a.py": READS + use, "requirements.txt": "petastorm\n"}
+    assert written(tmp_path, files)["requirements.txt"] == "mdstorm\n"
+
+
+@each(
+    ("docker-compose.yml", "build: .", "Dockerfile"),
+    ("compose/docker-compose.yml", "build: {context: ../src}", "src/Dockerfile"),
+    ("compose.yaml", "build:\n      context: .\n      dockerfile: x", "docker/Dockerfile"),
+)
+def test_image_installs_what_the_commands_need_that_compose_runs_in_it(
+    name: str, build: str, image: str, tmp_path: Path
+) -> None:
+    compose = f"services:\n  b:\n    {build}\n    command: petastorm-throughput.py u\n"
+    text = "FROM python:3.11\nRUN pip install {}\nCOPY a.py .\n"
+    at = image.replace("docker/Dockerfile", "Dockerfile").replace("Dockerfile", "a.py")
+    after = written(tmp_path, {at: READS, name: compose, image: text.format("petastorm")})
+    assert after[image] == text.format("mdstorm petastorm")
+
+
+def test_image_that_copies_nothing_installs_what_it_runs(tmp_path: Path) -> None:
+    image = 'FROM python:3.11\nRUN pip install petastorm\nENTRYPOINT ["petastorm-throughput.py"]\n'
+    files = {"train/a.py": READS, "bench/Dockerfile": image}
+    assert written(tmp_path, files)["bench/Dockerfile"] == image
+
+
+@each(
+    ("ValueError as e: return 'petastorm' in str(e)", False),
+    ("KeyError as e: return e.args[0] == 'petastorm'", False),
+    ("Exception as e: return 'petastorm' in str(e)", False),
+    ("ImportError as e: return 'petastorm' in str(e)", True),
+    ("(OSError, ModuleNotFoundError) as e: return e.name == 'petastorm'", True),
+)
+def test_only_caught_import_errors_name_library(
+    handler: str, is_renamed: bool, tmp_path: Path
+) -> None:
+    code = f"def f(u):\n    try: load(u)\n    except {handler}\n"
+    after = written(tmp_path, {"a.py": READS + code})["a.py"]
+    assert after == MOVED + (code.replace("petastorm", "mdstorm") if is_renamed else code)
+
+
+def test_name_of_import_error_waits_while_other_code_stays(tmp_path: Path) -> None:
+    main = (
+        "import runpy\ntry: runpy.run_path('cp.py')\n"
+        "except ModuleNotFoundError as e:\n    if e.name != 'petastorm': raise\n"
+    )
+    files = {"cp.py": STAYS, "main.py": main, "other.py": READS}
+    assert written(tmp_path, files) == {**files, "other.py": MOVED}
+    own = main.replace("runpy.run_path('cp.py')", READS.strip())
+    files |= {"main.py": own, "other.py": READS}
+    assert written(tmp_path, files)["main.py"] == own.replace("petastorm", "mdstorm")
+
+
+@each(
+    "logging.getLogger('petastorm.spark.spark_dataset_converter')\n",
+    "dictConfig({'loggers': {'petastorm.spark.spark_dataset_converter': {}}})\n",
+)
+def test_name_of_logger_needs_no_extra(use: str, tmp_path: Path) -> None:
+    files = {"a.py": READS + use, "requirements.txt": "petastorm\n"}
+    assert written(tmp_path, files)["requirements.txt"] == "mdstorm\n"
+
+
+@each("- >\n      ", "- >-\n      ", "- run: >\n        ")
+def test_command_in_folded_scalar_is_one_line(begin: str, tmp_path: Path) -> None:
+    indent = begin.rpartition("\n")[2]
+    text = f"t:\n  script:\n    {begin}pip install\n{indent}{{}}\n{indent}pytest\n    - x\n"
+    after = written(tmp_path, {"a.py": READS, "ci.yml": text.format("petastorm")})
+    assert after["ci.yml"] == text.format("mdstorm")
+
+
+@each(
+    "    mod = type(o).__module__\n    return mod.startswith('petastorm.')\n",
+    "    mod = type(o).__module__\n    return mod == 'petastorm.reader'\n",
+    "    return inspect.getmodule(o).__name__ == 'petastorm.reader'\n",
+    "    return any(m.startswith('petastorm') for m in sys.modules)\n",
+    "    return [m for m in list(sys.modules) if m.startswith('petastorm.')]\n",
+)
+def test_name_of_module_is_renamed_through_variable(body: str, tmp_path: Path) -> None:
+    text = f"{READS}def f(o):\n{body}"
+    assert written(tmp_path, {"a.py": text})["a.py"] == text.replace("petastorm", "mdstorm")
+
+
+def test_command_of_mlflow_project_is_migrated(tmp_path: Path) -> None:
+    project = 'entry_points:\n  main:\n    command: "{} u"\n'
+    files = {"a.py": READS, "conda.yaml": "dependencies:\n- pip:\n  - petastorm\n"}
+    files["MLproject"] = project.format("python -m petastorm.etl.petastorm_generate_metadata")
+    after = written(tmp_path, files)
+    assert after["MLproject"] == files["MLproject"].replace("petastorm.etl", "mdstorm.etl")
+    files |= {"MLproject": project.format("petastorm-throughput.py")}
+    assert written(tmp_path, files)["conda.yaml"] == files["conda.yaml"].replace(
+        "petastorm", "mdstorm\n  - petastorm"
+    )
+
+
+def test_mock_of_modules_by_call_moves_with_code(tmp_path: Path) -> None:
+    text = f"{READS}def test(m): m.setitem(__import__('sys').modules, 'petastorm', None)\n"
+    assert written(tmp_path, {"t.py": text})["t.py"] == text.replace("petastorm", "mdstorm")
+
+
+@each(
+    ("Dockerfile", 'FROM x\nARG DEPS="petastorm==0.12.1 pandas"\nRUN pip install $DEPS\n', 2),
+    ("Dockerfile", "FROM x\nCOPY <<REQ /r.txt\npetastorm==0.12.1\nREQ\n", 3),
+    ("a.sh", 'echo "petastorm>=0.11" >> requirements.txt\n', 1),
+    ("values.yaml", 'extraPip: "petastorm==0.12.1 s3fs"\n', 1),
+)
+def test_versioned_requirement_in_any_other_place_needs_review(
+    name: str, text: str, line: int, tmp_path: Path
+) -> None:
+    files = {"a.py": READS, name: text}
+    assert written(tmp_path, files) == {**files, "a.py": MOVED}
+    said = invoke(migrate, tmp_path).stderr
+    assert f"{name}:{line}:" in said
+    assert "this string requires Petastorm" in said
+
+
+def test_requirement_in_pattern_of_sed_is_named(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.py": READS, "a.sh": "sed -i 's/petastorm==.*/x/' r.txt\n"})
+    assert "a.sh:1:" in invoke(migrate, "-v", tmp_path).stderr

@@ -133,7 +133,8 @@ EXPECTED: dict[str, Expected] = {
     ),
     # Files that no test can run.
     "unrunnable/airflow_dag.py": Expected(
-        listed=("petastorm-generate-metadata.py", "petastorm-copy-dataset.py")
+        todo={"petastorm-copy-dataset.py": "needs Petastorm until you replace it"},
+        listed=("petastorm-generate-metadata.py",),
     ),
     "unrunnable/bom_crlf_no_newline.py": Expected(
         becomes=(
