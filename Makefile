@@ -57,7 +57,7 @@ side_by_side = $(MAKE) --jobs=6 $(if $(filter output-sync,$(.FEATURES)),--output
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
-PARTS := lint test-converter test-loaders test-spark test-connect test-compat test-readers test-engine \
+PARTS := lint test-converter test-engine test-spark test-connect test-loaders test-compat test-readers \
 	test-lowest test-peers
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
