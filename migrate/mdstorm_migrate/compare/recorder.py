@@ -359,7 +359,7 @@ class NotRecordedError(Exception):
 # --- 2. Statistics of one pass -------------------------------------------------------------------
 
 
-class Column:
+class ColumnTotals:
     """The properties of one column in one pass."""
 
     def __init__(self, name: str) -> None:
@@ -410,7 +410,7 @@ class Pass:
         self.is_batched = is_batched
         self.rows = self.digest = 0
         self.sizes: Counter[int] = Counter()
-        self.columns: dict[str, Column] = {}
+        self.columns: dict[str, ColumnTotals] = {}
         self._examples = examples
         self._kept: list[tuple[str, dict[str, str]]] = []
         self._waiting: list[dict[str, Any]] = []
@@ -447,7 +447,7 @@ class Pass:
         if self.is_batched:
             self.sizes[rows] += 1
         for name, part in parts.items():
-            self.columns.setdefault(name, Column(name)).add(part)
+            self.columns.setdefault(name, ColumnTotals(name)).add(part)
         if rows:
             self._add_rows(parts, columns)
         self.rows += rows
@@ -572,7 +572,7 @@ def _as_json(value: Any) -> Any:
 
 
 @dataclass(eq=False)
-class Loader:
+class WatchedLoader:
     """One loader in the program: where it was created, and what was read from it.
 
     Values are hashed until one pass is complete; other passes are only counted. So are infinite
@@ -582,7 +582,7 @@ class Loader:
     kind: str
     call: Call
     #: The reader that the loader reads from, and the file and function that created the loader.
-    reader: Loader | None
+    reader: WatchedLoader | None
     site: tuple[str, str]
     #: The number of earlier loaders of the same kind that the same function created.
     number: int
@@ -600,7 +600,7 @@ class Loader:
         """Begin a pass."""
         self.passes.append([0, 0, False])
         needs_data = self.data is None and self._epochs is not None and not self.note
-        self._current = Pass(self.is_batched, RECORDER.examples) if needs_data else None
+        self._current = Pass(self.is_batched, REGISTRY.examples) if needs_data else None
 
     def _continue(self) -> None:
         """Begin a pass unless one is in progress."""
@@ -648,8 +648,8 @@ class Loader:
         """Read a complete pass if the program has not, because the files may be deleted later."""
         if self.data is not None or self.note or self.is_used_by_loader:
             return
-        found = Pass(self.is_batched, RECORDER.examples)
-        with kept_random_states(), own_graph(), RECORDER.nested():
+        found = Pass(self.is_batched, REGISTRY.examples)
+        with kept_random_states(), own_graph(), REGISTRY.nested():
             if self._guarded(functools.partial(self._read_again, found)):
                 self.data, self.times = found, self._epochs or 1
             else:
@@ -732,18 +732,18 @@ def tf_elements(dataset: Any) -> Iterator[Any]:
                 return
 
 
-class Recorder:
+class LoaderRegistry:
     """Keeps track of all loaders that the program creates."""
 
     def __init__(self) -> None:
-        self.loaders: list[Loader] = []
+        self.loaders: list[WatchedLoader] = []
         self.examples = 0
         self.full_pass = True
         #: The process that writes the recording; forked children are not recorded.
         self.process = os.getpid()
         self.folder = os.getcwd()
         #: Loaders, by the ids of the objects that the entry points returned.
-        self.objects: dict[int, tuple[weakref.ref[Any], Loader]] = {}
+        self.objects: dict[int, tuple[weakref.ref[Any], WatchedLoader]] = {}
         self._thread = threading.local()
         self._numbers: dict[tuple[str, ...], int] = {}
 
@@ -767,7 +767,7 @@ class Recorder:
         """Whether this process was forked by the program."""
         return os.getpid() != self.process
 
-    def loader_of(self, found: Any) -> Loader | None:
+    def loader_of(self, found: Any) -> WatchedLoader | None:
         """Return an object's loader; None if unknown, or while an entry point uses the object."""
         reference, loader = self.objects.get(id(found), (None, None))
         is_known = reference is not None and reference() is found
@@ -786,7 +786,7 @@ class Recorder:
             reader.kind, reader.site, reader.number = kind, site, number
             return found
         is_batched = _is_batched(kind, found if given is None else given)
-        loader = Loader(kind, call, reader, site, number, is_batched)
+        loader = WatchedLoader(kind, call, reader, site, number, is_batched)
         self.loaders.append(loader)
         if reader is not None:
             reader.is_used_by_loader = True
@@ -794,7 +794,7 @@ class Recorder:
             loader.note = "its reader was not created by make_reader or make_batch_reader"
         return watched(found, loader)
 
-    def read_full_passes(self, is_chosen: Callable[[Loader], bool] = lambda _: True) -> None:
+    def read_full_passes(self, is_chosen: Callable[[WatchedLoader], bool] = lambda _: True) -> None:
         """Read a complete pass of each chosen loader that the program did not exhaust."""
         if not self.full_pass or self.is_in_child:
             return
@@ -807,13 +807,13 @@ class Recorder:
         return [loader.to_json() for loader in self.loaders if not loader.is_used_by_loader]
 
 
-RECORDER = Recorder()
+REGISTRY = LoaderRegistry()
 
 
 def _site(folder: str) -> tuple[str, str]:
     """Return the file and function of the code that called an entry point."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("RECORDER") is RECORDER:
+    while frame.f_back is not None and frame.f_globals.get("REGISTRY") is REGISTRY:
         frame = frame.f_back
     file = os.path.abspath(frame.f_code.co_filename)
     inside = file.startswith(folder + os.sep)
@@ -831,14 +831,14 @@ def _is_batched(kind: str, reader: Any) -> bool:
 # --- 4. Methods of loaders -----------------------------------------------------------------------
 
 
-def watched(found: Any, loader: Loader) -> Any:
+def watched(found: Any, loader: WatchedLoader) -> Any:
     """Return the object to give to the program for a loader, and record its use.
 
     The object keeps its class, whose methods are patched to record. A tf.data dataset is replaced.
     """
     given = tf_dataset(found, loader) if hasattr(found, "element_spec") else found
     try:
-        RECORDER.objects[id(found)] = weakref.ref(found), loader
+        REGISTRY.objects[id(found)] = weakref.ref(found), loader
         for method in RECORDING:
             patch_method(type(found), method)
     except Exception:  # built-in classes cannot be patched
@@ -847,7 +847,7 @@ def watched(found: Any, loader: Loader) -> Any:
 
 
 def patch_method(cls: Any, name: str) -> None:
-    """Patch a method to record calls on objects that `RECORDER` tracks."""
+    """Patch a method to record calls on objects that `REGISTRY` tracks."""
     original = getattr(cls, name, None)
     if original is None or hasattr(vars(cls).get(name), "records"):
         return
@@ -856,7 +856,7 @@ def patch_method(cls: Any, name: str) -> None:
     @functools.wraps(original)
     def method(self: Any, *args: Any) -> Any:
         # Subclasses are patched themselves, so the base class must not record again.
-        loader = RECORDER.loader_of(self) if type(self) is cls else None
+        loader = REGISTRY.loader_of(self) if type(self) is cls else None
         act = functools.partial(original, self)
         return act(*args) if loader is None else record(loader, act, *args)
 
@@ -864,7 +864,7 @@ def patch_method(cls: Any, name: str) -> None:
     setattr(cls, name, method)
 
 
-def _next(loader: Loader, take: Callable[[], Any]) -> Any:
+def _next(loader: WatchedLoader, take: Callable[[], Any]) -> Any:
     """Take an item from a reader, and record it unless a loader uses the reader."""
     if loader.is_used_by_loader:
         return take()
@@ -877,14 +877,14 @@ def _next(loader: Loader, take: Callable[[], Any]) -> Any:
     return item
 
 
-def _iterate(loader: Loader, begin: Callable[[], Any]) -> Any:
+def _iterate(loader: WatchedLoader, begin: Callable[[], Any]) -> Any:
     """Begin a pass over a loader, and record its items unless they are recorded elsewhere."""
     iterator = begin()
-    is_recorded = loader.is_used_by_loader or RECORDER.loader_of(iterator) is loader
+    is_recorded = loader.is_used_by_loader or REGISTRY.loader_of(iterator) is loader
     return iterator if is_recorded else _items(loader, iterator)
 
 
-def _items(loader: Loader, iterator: Iterator[Any]) -> Iterator[Any]:
+def _items(loader: WatchedLoader, iterator: Iterator[Any]) -> Iterator[Any]:
     loader.begin()
     for item in iterator:
         loader.add(item)
@@ -892,20 +892,20 @@ def _items(loader: Loader, iterator: Iterator[Any]) -> Iterator[Any]:
     loader.end()
 
 
-def _enter(loader: Loader, enter: Callable[[], Any]) -> Any:
+def _enter(loader: WatchedLoader, enter: Callable[[], Any]) -> Any:
     """Enter a loader's ``with`` statement; ``__enter__`` may return a different object."""
-    with RECORDER.nested():
+    with REGISTRY.nested():
         entered = enter()
-    return entered if RECORDER.loader_of(entered) else watched(entered, loader)
+    return entered if REGISTRY.loader_of(entered) else watched(entered, loader)
 
 
-def _exit(loader: Loader, leave: Callable[..., Any], *error: Any) -> Any:
+def _exit(loader: WatchedLoader, leave: Callable[..., Any], *error: Any) -> Any:
     """Leave a ``with`` statement, and read full passes, because files may be deleted after it."""
-    with RECORDER.nested():
+    with REGISTRY.nested():
         found = leave(*error)
     # GeneratorExit is not a failure: closing a generator early raises it in its `with` block.
     if error[0] in (None, GeneratorExit):
-        RECORDER.read_full_passes(lambda other: loader in (other, other.reader))
+        REGISTRY.read_full_passes(lambda other: loader in (other, other.reader))
     return found
 
 
@@ -917,7 +917,7 @@ RECORDING: dict[str, Callable[..., Any]] = {
 }
 
 
-def tf_dataset(dataset: Any, loader: Loader) -> Any:
+def tf_dataset(dataset: Any, loader: WatchedLoader) -> Any:
     """Return a dataset that records its elements and the ends of its passes.
 
     TensorFlow consumes elements in its own threads, and in graph mode no Python code sees them.
@@ -1003,11 +1003,11 @@ def _making(
         call = Call(again or make, given)
         if is_pool:
             given.arguments[POOL] = "dummy"
-        if RECORDER.is_nested:
+        if REGISTRY.is_nested:
             return original(*given.args, **given.kwargs)
-        with RECORDER.nested():
+        with REGISTRY.nested():
             found = original(*given.args, **given.kwargs)
-        return RECORDER.started(kind, call, found)
+        return REGISTRY.started(kind, call, found)
 
     return make
 
@@ -1038,7 +1038,7 @@ def _deleting(_: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(original)
     def delete(self: Any, *args: Any, **kwargs: Any) -> Any:
-        RECORDER.read_full_passes(lambda loader: loader.call.get("self") is self)
+        REGISTRY.read_full_passes(lambda loader: loader.call.get("self") is self)
         return original(self, *args, **kwargs)
 
     return delete
@@ -1246,17 +1246,17 @@ def _read(path: str) -> Any:
 
 def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict[str, Any]]:
     """Run the program in this process; return its exit code and the recording."""
-    RECORDER.examples = options.examples
-    RECORDER.full_pass = not options.no_full_pass
+    REGISTRY.examples = options.examples
+    REGISTRY.full_pass = not options.no_full_pass
     if not is_module:
-        RECORDER.folder = os.path.dirname(os.path.abspath(command[0]))
+        REGISTRY.folder = os.path.dirname(os.path.abspath(command[0]))
     PatchingFinder().install()
     code, ended = _run(command, is_module)
-    if RECORDER.is_in_child:
+    if REGISTRY.is_in_child:
         sys.exit(code)
     if code != 130:
-        RECORDER.read_full_passes()
-    run = {"ended": ended, "loaders": RECORDER.to_json()}
+        REGISTRY.read_full_passes()
+    run = {"ended": ended, "loaders": REGISTRY.to_json()}
     rank, count = rank_and_count()
     return code, {
         "recording": FORMAT,

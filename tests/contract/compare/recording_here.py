@@ -42,7 +42,7 @@ def record(source: str, runs: int = 1, examples: int = 0) -> dict[str, Any]:
                 program = Path(folder, "program.py")
                 program.write_text(source, "utf-8")
                 sys.path[:] = ["", str(ROOT), *path]
-                recorder.RECORDER.__init__()
+                recorder.REGISTRY.__init__()
                 np.random.seed()  # noqa: NPY002  # as in a new process
                 _, one = recorder.record([str(program), f"{folder}/data"], False, options)
                 found = found or dict(one, runs=[])
