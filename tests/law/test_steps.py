@@ -29,7 +29,7 @@ ROWS, PER_SHARD = 60, 11
 #: Rows whose stored image is damaged, whose file is missing, and whose file is no image. The
 #: function keeps the latter two, because a file that it passes through may be read after it.
 DAMAGED, MISSING, NO_IMAGE = {7, 8, 30}, {13, 31, 40}, {20, 44}
-#: Filters leave nulls out, but would keep what they are filled with.
+#: Filters leave some nulls out, and would keep what nulls are filled with; predicates leave it out.
 NULL, FILLED = {n for n in range(ROWS) if n % 9 == 4}, 777
 
 
@@ -78,10 +78,10 @@ class Declared(NamedTuple):
         found, skipped = [], 0
         for number in range(ROWS):
             y = None if number in NULL else number
-            if self.filters and (y is None or y < 5):
+            if self.filters and (y is None or y < 5) and number < ROWS // 2:
                 continue
             y = FILLED if y is None and self.fills else y
-            if self.predicate and number % 4 == 1:
+            if self.predicate and (number % 4 == 1 or y == FILLED):
                 continue
             is_missing = self.reads_files and number in MISSING
             is_damaged = "image" in self.decodes and number in DAMAGED
@@ -99,12 +99,12 @@ def declared(draw: random.Random) -> Declared:
     reads_files = draw.random() < 0.6
     columns = ("image", "file") if reads_files else ("image",)
     decodes = tuple(name for name in columns if draw.random() < 0.7)
-    chosen = [draw.random() < 0.5 for _ in range(3)]
-    return Declared(reads_files, decodes, *chosen, draw.choice(["", "keeps", "drops"]))
+    others = [draw.random() < 0.5 for _ in range(3)]
+    return Declared(reads_files, decodes, *others, draw.choice(["", "keeps", "drops"]))
 
 
-def halved(id: int) -> bool:
-    return id % 4 != 1
+def chosen(id: int, y: Any) -> bool:
+    return id % 4 != 1 and y != FILLED
 
 
 class OnFrames:
@@ -153,9 +153,9 @@ def of_readers(folder: Path, steps: Declared, draw: random.Random, options: Any)
     options |= {"shuffle_row_groups": draw.random() < 0.5, "shuffle_rows": draw.random() < 0.5}
     options |= draw.choice([{}, {}, {"order": "elastic"}])
     if steps.filters:
-        options["filters"] = [("y", ">=", 5)]
+        options["filters"] = [[("y", ">=", 5)], [("id", ">=", ROWS // 2)]]
     if steps.predicate:
-        options["predicate"] = in_lambda(["id"], halved)
+        options["predicate"] = in_lambda(["id", "y"], chosen)
     if steps.function:
         function = OnFrames(steps.decodes, steps.function == "drops")
         edits = [(name, np.uint8, (2, 3, 3), False) for name in steps.decodes]
