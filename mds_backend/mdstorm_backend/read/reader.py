@@ -1,4 +1,4 @@
-"""Read chunks of samples as blocks of whole batches, filled by threads ahead of use."""
+"""Read chunks of samples as blocks of whole batches, read by threads ahead of use."""
 
 from __future__ import annotations
 

@@ -310,6 +310,20 @@ def doubled(frame: Any) -> Any:
     return frame.assign(n=frame["n"] * 2)
 
 
+@pytest.mark.parametrize("pool", ["thread", pytest.param("process", marks=pytest.mark.long)])
+def test_functions_do_not_get_columns_that_only_filters_read(
+    pool: str, holes: dict[str, str]
+) -> None:
+    with batch_reader(
+        holes["parquet"],
+        filters=[("x", "!=", 0)],
+        schema_fields=["id"],
+        transform_spec=TransformSpec(lambda frame: frame * 2),
+        reader_pool_type=pool,
+    ) as reader:
+        assert [i for batch in reader for i in batch.id.tolist()] == [0, 8, 10]
+
+
 def test_null_arrays_among_filtered_rows_are_filled_to_shape_of_others(tmp_path: Any) -> None:
     arrays = [[1.0, 2.0], None, [3.0, 4.0]]
     pq.write_table(pa.table({"id": range(3), "m": arrays}), tmp_path / "a.parquet")
