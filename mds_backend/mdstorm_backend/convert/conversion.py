@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -102,7 +103,10 @@ class Conversion:
             # Without a lock, an attempt that does not resume leaves no parts that are done: another
             # attempt could resume from them, although this one removes its shards if it fails.
             keeps = resume or own is None
-            reports = self._convert(workers, progress, done, own or "0", keeps=keeps)
+            # New shards never have the names of the published ones, which stay until the commit.
+            unused = (n for n in count() if f"-{self.job}-{n}.".encode() not in replaced)
+            attempt = own or str(next(unused))
+            reports = self._convert(workers, progress, done, attempt, keeps=keeps)
             index = commit.publish(
                 location, self.schema, reports, self.job, self.extra, own, replaced
             )
@@ -118,7 +122,8 @@ class Conversion:
         """Return the reports of the parts that earlier runs have done, by the part's number.
 
         A part is done if its part of the index is complete and every shard exists with the recorded
-        size. With `removes`, the files of other parts are removed.
+        size. With `removes`, files of other parts are removed, except published ones: a run that
+        was killed after publishing leaves only some parts done.
 
         Raises
         ------
@@ -150,9 +155,13 @@ class Conversion:
         done = {match: one for match, one in zip(matches, found, strict=True) if one is not None}
         if removes:
             prefixes = {_prefix_of(match.string) for match in done}
-            for name in commit.shards_of(self.job, sizes):
-                if _prefix_of(name) not in prefixes:
-                    self.location.remove(name)
+            of_others = [
+                name
+                for name in commit.shards_of(self.job, sizes)
+                if _prefix_of(name) not in prefixes
+            ]
+            for name in commit.unlisted(self.location, of_others):
+                self.location.remove(name)
         return {int(match["part"]): reports for match, reports in done.items()}
 
     def _convert(

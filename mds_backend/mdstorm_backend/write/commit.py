@@ -91,7 +91,7 @@ def claim_directory(location: Location, *, resumed: str | None = None) -> direct
     marker = mark_directory(location)
     claim = directories.Claim(location, None if is_marked else marker)
     try:
-        left = _unlisted(location, _left_by_jobs(files, resumed)) if files else []
+        left = unlisted(location, _left_by_jobs(files, resumed)) if files else []
         # The marker has just been written, so its time shows the storage's clock.
         if left and _is_abandoned(files, claim, seconds_of(location.stat(MARKER_NAME))):
             _logger.info("removing %d files of killed jobs from %s", len(left), location.url)
@@ -302,7 +302,7 @@ def clean_up(
     The job's error is being raised, so others are only logged.
     """
     with directories.cleaning_up(location):
-        for name in _unlisted(location, shards_of(job, location.list_names(), attempt)):
+        for name in unlisted(location, shards_of(job, location.list_names(), attempt)):
             location.remove(name)
         left = location.list_names()
         unused = INDEX_NAME not in left and not any(map(is_ours, left))
@@ -312,7 +312,7 @@ def clean_up(
             location.remove_directory_if_empty()
 
 
-def _unlisted(location: Location, names: Iterable[str]) -> list[str]:
+def unlisted(location: Location, names: Iterable[str]) -> list[str]:
     """Return the names that the directory's index does not list, or all if there is no index."""
     index = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
     return [name for name in names if name.encode() not in index]

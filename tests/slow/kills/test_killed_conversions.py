@@ -10,8 +10,6 @@ from tests.slow.kills.killing import ids_of, leftovers, run_killed
 
 from mdstorm_backend.convert import convert_parquet
 
-pytestmark = pytest.mark.long
-
 #: Rows in the dataset to be replaced and in the new dataset.
 OLD, NEW = list(range(60)), list(range(1000, 1060))
 
@@ -43,7 +41,11 @@ def changes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed",
+    # The second run of seed 33 resumes after the first was killed while it removed the old files.
+    [pytest.param(seed, marks=() if seed == 33 else pytest.mark.long) for seed in range(40)],
+)
 def test_conversions_killed_while_overwriting_leave_old_or_new_dataset(
     seed: int, place: Path, changes: int, tmp_path: Path
 ) -> None:
@@ -55,4 +57,16 @@ def test_conversions_killed_while_overwriting_leave_old_or_new_dataset(
         assert len(leftovers(target)) < changes
     assert run_killed(convert, place / "new", target, 0) is not None
     assert ids_of(target) == NEW
+    assert leftovers(target) == set()
+
+
+@pytest.mark.parametrize("kill_at", [6, 18])
+def test_conversion_killed_over_its_own_result_leaves_the_result(
+    kill_at: int, place: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "mds"
+    shutil.copytree(place / "dataset", target)
+    for at in (kill_at, kill_at, 0):
+        run_killed(convert, place / "old", target, at)
+        assert ids_of(target) == OLD
     assert leftovers(target) == set()
