@@ -131,7 +131,7 @@ class FileMigration:
     problem : Problem or None
         Why the file cannot be read, parsed or changed; later steps do nothing then.
     facts : Facts
-        What links the file to others.
+        What links the file to others, and what is seen in it, as it was found.
     facts_after : Facts
         The facts about the file as it was decided on.
     names_need_review : bool

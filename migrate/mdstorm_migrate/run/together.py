@@ -265,7 +265,7 @@ class Examiner:
 
 
 #: The facts about most files, as one object.
-_NOTHING = Facts()
+_NO_FACTS = Facts()
 
 
 def _content(path: Path) -> bytes | None:
@@ -279,9 +279,9 @@ def _content(path: Path) -> bytes | None:
 def _facts(path: Path, data: bytes) -> Facts | None:
     """Return the facts about a file that is not migrated, or None if it has none."""
     found = facts(path, data)
-    if found != _NOTHING:
+    if found != _NO_FACTS:
         return found
-    return _NOTHING if is_code(path) else None
+    return _NO_FACTS if is_code(path) else None
 
 
 def _is_mentioned_in(path: Path) -> bool:
