@@ -79,6 +79,13 @@ def test_unsupported_environment_is_reported_and_does_not_block_migration(tmp_pa
     assert after == requirements.replace("petastorm==0.11", "mdstorm")
 
 
+def test_pin_is_reported_at_its_line_before_and_after_writing(tmp_path: Path) -> None:
+    write(tmp_path, a_py=CODE, b_py=STAYS, requirements_txt="petastorm\nnumpy==1.19.5\n")
+    for options, line in ((), 2), (("-w",), 3), ((), 3):
+        lines = [one for one in section(tmp_path, *options) if "numpy==1.19.5" in one]
+        assert [one.partition(": ")[0] for one in lines] == [f"requirements.txt:{line}"]
+
+
 def test_old_pin_is_reported_if_extra_is_required_but_unused(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, requirements_txt="petastorm[tf]==0.11\ntensorflow<2.11\n")
     needs = "requirements.txt:2: `tensorflow<2.11`; mdstorm needs tensorflow"
