@@ -86,7 +86,7 @@ class ShelfFileSystem(AsyncFileSystem):
         found = await self._listed(path)
         if path in found:
             return found[path]
-        if any(name.startswith(f"{path}/") for name in found):
+        if path == "books" or any(name.startswith(f"{path}/") for name in found):
             return {"name": path, "size": 0, "type": "directory"}
         raise FileNotFoundError(path)
 

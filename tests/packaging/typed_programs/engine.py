@@ -7,9 +7,9 @@ from typing_extensions import assert_type
 
 from mdstorm import convert
 from mdstorm_backend import (
-    Dataset,
     LocalDataset,
     MDSWriter,
+    SampleDataset,
     Stream,
     StreamingDataLoader,
     StreamingDataset,
@@ -45,7 +45,7 @@ def train(url: str) -> None:
     print(dataset[0]["x"], LocalDataset(url)[0]["x"])
 
 
-def write(path: str) -> Dataset:
+def write(path: str) -> SampleDataset:
     try:
         with MDSWriter(out=path, columns={"x": "float32", "text": "str"}) as writer:
             writer.write({"x": 1.0, "text": "a"})
