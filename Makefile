@@ -124,6 +124,7 @@ benchmark: java $(DEV)/.complete
 	$(DEV)/bin/python benchmarks/run.py || status=1; \
 	$(DEV)/bin/python benchmarks/run_samples.py || status=1; \
 	$(DEV)/bin/python benchmarks/run_peers.py || status=1; \
+	$(DEV)/bin/python benchmarks/measure_limits.py || status=1; \
 	$(call with_spark,$(DEV)) $(DEV)/bin/python benchmarks/measure_convert.py || status=1; \
 	$(DEV)/bin/python benchmarks/measure_migrate.py || status=1; \
 	$(DEV)/bin/python benchmarks/measure_delta.py || status=1; \

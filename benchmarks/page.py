@@ -2,15 +2,16 @@
 
     python benchmarks/page.py
 
-Reads `results.json`, `results_samples.json` and `results_peers.json`. `docs/images/benchmarks.svg`
-shows the ratios. It is drawn without a library, so that the file stays small and adapts to light
-and dark pages.
+Reads `results.json`, `results_samples.json`, `results_peers.json` and `results_limits.json`.
+`docs/images/benchmarks.svg` shows the ratios to other libraries. It is drawn without a library, so
+that the file stays small and adapts to light and dark pages.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ _NAMES = {
 
 _SIGN = "\N{MULTIPLICATION SIGN}"
 _DASH = "\N{EN DASH}"
+_MICRO = "\N{MICRO SIGN}"
 _STYLE = """\
 text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 .title { font-weight: 600 }
@@ -101,7 +103,34 @@ load average was {load:.1f}, including the run itself: small differences are noi
 Each library is used as its documentation recommends, in the fastest way that we found:
 
 {settings}
+
+## Against the frameworks alone
+
+Rows per second of CPU time, summed over all threads, and for mdstorm also the share of the limit,
+which is in the same table: {rows:,} rows of numbers, read in one process. The limits are bare loops
+over data in memory. They do not shuffle, resume or check anything. The tables show medians of
+{rounds} rounds. At the end of the run, the 15-minute load average was {limits_load:.1f}: small
+differences are noise. `python benchmarks/measure_limits.py` repeats only these tables.
+{limits}
+What bounds mdstorm, as far as it was measured:
+
+{bounds}
 """
+
+#: What was measured to bound mdstorm.
+_BOUNDS = {
+    "in order": "The columns of several blocks are written to memory outside the processor's "
+    "cache. Splitting records into columns within the cache takes half as long.",
+    "tf.data, large batches": "TensorFlow prepares its functions again for each pass, which takes "
+    "60 to 70 ms of CPU time for 26 columns.",
+    "tf.data, small batches": f"TensorFlow takes about 4 {_MICRO}s for each tensor of a batch.",
+    "The first batch of a process": "Three quarters of its CPU time is `import torch`.",
+    "The first batch from S3": "With two worker processes, half of the time after `import torch` "
+    "is spent importing s3fs and what it needs.",
+    "PNG files as OpenCV writes them": "About two thirds of the time for photos is decompression "
+    "by Python's zlib, so they cannot be decoded more than about 1.4 times as fast as by OpenCV, "
+    "which has a faster one.",
+}
 
 
 @dataclass(frozen=True)
@@ -137,7 +166,7 @@ def page() -> str:
         f"The machine: {machine['cpus']} cores ({machine['machine']}, {machine['system']}), "
         f"Python {machine['python']}."
     )
-    peers = _results("results_peers.json")
+    peers, limits = _results("results_peers.json"), _results("results_limits.json")
     return _HEAD.format(machine=sentence) + _TABLES.format(
         table=_table(comparisons("results.json")),
         samples=_table(comparisons("results_samples.json")),
@@ -145,6 +174,11 @@ def page() -> str:
         behind=_behind(peers),
         load=peers["load"],
         settings=_settings(peers),
+        rows=limits["rows"],
+        rounds=limits["rounds"],
+        limits_load=limits["load"],
+        limits="".join(_limits_tables(limits)),
+        bounds="\n".join(f"- **{name}**: {bound}" for name, bound in _BOUNDS.items()),
     )
 
 
@@ -202,6 +236,22 @@ def _peers_table(results: dict[str, Any]) -> str:
         rows.append([title, *cells])
     head = [["", *names], ["---", *["--:"] * len(names)]]
     return "\n".join(f"| {' | '.join(row)} |" for row in [*head, *rows])
+
+
+def _limits_tables(results: dict[str, Any]) -> Iterator[str]:
+    """Yield a table for each bare loop, with the loaders that are compared with it."""
+    for limit, loaders in results["compared"].items():
+        rows = [["columns", "rows per batch", limit, *loaders], ["---", *["--:"] * len(loaders)]]
+        rows[1] += ["--:"] * 2
+        for table, sizes in results["limits"].items():
+            for size, found in sizes.items():
+                speeds = {name: one["rows_per_cpu_s"] for name, one in found.items()}
+                shares = [
+                    f"{_figure(speeds[name], False)}, {speeds[name] / speeds[limit]:.2f}"
+                    for name in loaders
+                ]
+                rows.append([table, f"{int(size):,}", _figure(speeds[limit], False), *shares])
+        yield "\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _behind(results: dict[str, Any]) -> str:
