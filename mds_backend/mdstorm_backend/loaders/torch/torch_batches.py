@@ -13,7 +13,6 @@ from multiprocessing import reduction
 from pickle import PicklingError
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import pyarrow as pa
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
@@ -208,7 +207,7 @@ def without_note(collate: Collate) -> Collate:
 
 def _is_read_without_objects(column: Column) -> bool:
     """Whether the reading core never converts Python objects to Arrow for a column."""
-    is_binary = pa.types.is_binary(column.arrow_type) and not column.may_have_nulls
+    is_binary = column.parsed_encoding.kind == "bytes" and not column.may_have_nulls
     return is_binary or column.is_numpy()
 
 
