@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from itertools import chain
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from packaging.requirements import Requirement
@@ -181,6 +181,9 @@ _PYTHONS = re.compile(
     (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]* )""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
+#: The environments of tox, and their versions of Python, as in ``py39-torch`` or ``py{39,310}``.
+_TOX = re.compile(r"^env_?list[ \t]*=[^\n]*(?:\n[ \t]+[^\n]*)*", re.MULTILINE)
+_FACTOR = re.compile(r"\bpy\{?(?P<value>3\.?\d+(?:[ \t]*,[ \t]*3\.?\d+)*)(?![\w.])")
 _NUMBERS = re.compile(r"\d+\.\d+")
 #: Patterns of the places where projects declare the Python versions that they support.
 _SUPPORTED_PYTHONS = re.compile(
@@ -219,27 +222,22 @@ def conditions_of(
         yield Condition(subject, message, path, places[0][0].line, places[0][0].cell)
 
 
-def versions_in(
-    path: PurePath, file: DecodedFile, documents: Iterable[Document]
-) -> Iterator[StatedVersion]:
+def versions_in(file: DecodedFile, documents: Iterable[Document]) -> Iterator[StatedVersion]:
     """Yield the pins of mdstorm's dependencies, and unsupported versions of platforms.
 
     Parameters
     ----------
-    path : PurePath
     file : DecodedFile
     documents : iterable of Document
         The documents of the file that describe an environment.
     """
     for document in documents:
-        for at, one in chain(
-            _old_pythons(path, document), _old_runtimes(document), _pins(document)
-        ):
+        for at, one in chain(_old_pythons(document), _old_runtimes(document), _pins(document)):
             found = document.in_file(Finding(one.subject, "note", at, at, ""), file.lines)
             yield replace(one, line=found.line, cell=found.cell)
 
 
-def _old_pythons(path: PurePath, document: Document) -> Iterator[tuple[int, StatedVersion]]:
+def _old_pythons(document: Document) -> Iterator[tuple[int, StatedVersion]]:
     needed = supported_pythons()
     text = document.text
     old: dict[str, int] = {}
@@ -249,6 +247,11 @@ def _old_pythons(path: PurePath, document: Document) -> Iterator[tuple[int, Stat
             for version in _NUMBERS.findall(found["value"]):
                 if not needed.contains(version):
                     old.setdefault(version, text.index(version, start))
+    for found in _TOX.finditer(text):
+        for one in _FACTOR.finditer(text, *found.span()):
+            for minor in re.findall(r"3\.?(\d+)", one["value"]):
+                if not needed.contains(f"3.{minor}"):
+                    old.setdefault(f"3.{minor}", one.start())
     for version in sorted(old, key=Version):
         yield min(old.values()), StatedVersion("python", "Python ", version)
     for found in _SUPPORTED_PYTHONS.finditer(text):
@@ -256,8 +259,8 @@ def _old_pythons(path: PurePath, document: Document) -> Iterator[tuple[int, Stat
         if is_commented_out(text, found.start(group), ANY):
             continue
         specifier = _specifier(found[group].strip())
-        # Tools that resolve a pyproject.toml do so for every Python version that it allows.
-        named = _PYTHON_VERSIONS if path.name == "pyproject.toml" else ()
+        # A project is resolved or installed for every Python version that it declares.
+        named = () if group == "conda" else _PYTHON_VERSIONS
         if specifier is not None and (
             not has_version(specifier, needed)
             or any(specifier.contains(one) and not needed.contains(one) for one in named)

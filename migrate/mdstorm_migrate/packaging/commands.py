@@ -79,7 +79,8 @@ def runs_modules(before: str) -> bool:
     return not _WORD.search(before) or _RUNS_MODULES.search(before) is not None
 
 
-_SCRIPT = re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
+#: A script, also with the path of its environment; one in the current directory is the project's.
+_SCRIPT = re.compile(rf"(?<![\w.-])(?<!\./)(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
 #: Code passed to Python with ``-c``, the dotted names in the code, and its imports from modules.
 _CODE = re.compile(
     r"""(?:\bpython[\d.]*|\$[({]?PYTHON[^\s"']*)"?(?:[ \t]+-\w)*
@@ -173,12 +174,24 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
 def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
     """Yield edits, between `start` and `stop`, to commands that run Petastorm's modules.
 
-    If Petastorm stays, there are only the findings about what needs it.
+    While Petastorm stays, code that works with either library is left, and what mdstorm also has
+    is changed by hand if only Petastorm is installed there.
     """
-    stays = document.needs.importers or document.needs.is_unused
-    for one in runs(document.text, rule, start, stop):
-        if not stays or (isinstance(one, Finding) and one.holds):
+    needs, text = document.needs, document.text
+    for one in runs(text, rule, start, stop):
+        if isinstance(one, Finding):
+            is_wanted = bool(one.holds) or not needs.is_unused
+        else:
+            is_code = text[one.start : one.stop] == OLD_ROOT  # not a module or script
+            is_wanted = not (needs.is_unused or (needs.importers and is_code))
+        if not is_wanted:
+            continue
+        if needs.moved or isinstance(one, Finding):
             yield one
+        else:
+            what = f"`{text[one.start : one.stop]}` is also in mdstorm"
+            remedy = f"{what}: once mdstorm is installed here, use `{one.replacement}`"
+            yield Finding(rule, "manual", one.start, one.stop, what, remedy, topic="run")
 
 
 def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
@@ -242,7 +255,7 @@ def libraries_run(text: str) -> Iterator[str]:
 #: What separates commands in a string, and what may precede a program in one.
 _SEPARATOR = re.compile(r"[;&|(\n]")
 _BEFORE = re.compile(
-    r"\s*(?:\w+=\S*\s+)*(?:(?:sudo|time|exec|env|nohup|(?:\S*/)?python[\d.]*)\b.*)?"
+    r"\s*(?:\w+=\S*\s+)*(?:(?:sudo|time|exec|env|nohup|(?:\S*/)?python[\d.]*)\b.*)?(?:\S*/)?"
 )
 
 

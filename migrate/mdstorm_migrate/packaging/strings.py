@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from mdstorm_migrate.packaging.commands import installed
+from mdstorm_migrate.packaging.commands import install_commands, installed, runs_modules
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_addresses,
@@ -18,7 +18,7 @@ from mdstorm_migrate.packaging.requirement import (
 )
 from mdstorm_migrate.packaging.rewriting import Place
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.calls import reads, reads_of_value
+from mdstorm_migrate.python.calls import reads, reads_of_value, words_before
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 
 #: Arguments, keys and functions that take requirements for pip to install, also as a single string.
@@ -62,6 +62,12 @@ class InString(NamedTuple):
     tool: Literal["pip", "conda"] | None
 
 
+def is_module_run(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is the module that an interpreter, or a launcher of modules, runs."""
+    before = [string_value(one) or ast.unparse(one) for one in words_before(module, string)]
+    return before[-1:] == ["-m"] and runs_modules(" ".join(before[:-1]))
+
+
 def required_in(
     module: PythonModule, string: ast.Constant, name: str = OLD_ROOT
 ) -> Iterator[InString]:
@@ -82,6 +88,8 @@ def required_in(
         tool = "conda" if commands[0][0] == "conda" else "pip"
     else:
         found, tool = list(_lines(value, name)), _tool(module, string)
+        if any(True for _ in install_commands(value)):  # an address is the argument of another one
+            found = [one for one in found if not one.is_copy]
         if _is_pinned_key(module, string):
             tool = None
         elif tool is None and not is_versioned(value):

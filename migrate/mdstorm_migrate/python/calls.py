@@ -18,6 +18,9 @@ IMPORTING = frozenset(
         *("importorskip", "locate", "resolve_name", "run_module"),
     ]
 )
+#: The same for functions of Hydra that look up a part of a module; a module alone is not one.
+_LOCATING = frozenset({"get_class", "get_method", "get_object"})
+RESOLVING = IMPORTING | _LOCATING
 #: The libraries that define these functions. Others with such a name may look up anything.
 _IMPORTERS = frozenset({"hydra", "importlib", "pkgutil", "pydoc", "pytest", "runpy"})
 #: Unqualified names of functions that replace the object at a dotted path.
@@ -49,6 +52,14 @@ def is_target(module: PythonModule, string: ast.AST) -> bool:
         case ast.Dict(keys=keys, values=values) if string in values:
             return string_value(keys[values.index(string)]) == "_target_"
     return False
+
+
+def words_before(module: PythonModule, string: ast.Constant) -> Sequence[ast.expr]:
+    """Return what precedes a string in a list or call that contains the words of a command."""
+    match module.scopes.parents.get(string):
+        case ast.List(elts=words) | ast.Tuple(elts=words) | ast.Call(args=words):
+            return words[: words.index(string)] if string in words else ()
+    return ()
 
 
 def reads(module: PythonModule, statement: ast.stmt) -> Iterator[ast.AST]:
@@ -104,7 +115,7 @@ def resolved_as(
         return "patched" if not is_root or function == "multiple" else None
     if is_target(module, string):
         return "target"
-    if call is None or function not in IMPORTING:
+    if call is None or function not in (IMPORTING if is_root else RESOLVING):
         return None
     return "imported" if not is_root or _is_of_library(module, call) else None
 

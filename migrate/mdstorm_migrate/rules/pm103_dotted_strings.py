@@ -5,23 +5,26 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
-from mdstorm_migrate.packaging.commands import TARGETS, dotted_values, runs_modules
+from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
+from mdstorm_migrate.packaging.strings import is_module_run
 from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (
     IMPORTING,
     PATCHING,
+    RESOLVING,
     call_with_first,
     called,
     function_of,
     is_target,
     reads_of_value,
     resolved_as,
+    words_before,
 )
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import missing_prefix
@@ -242,7 +245,7 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     This is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
     Sphinx. A comparison with a caught error or with the module of an object also counts.
     """
-    if resolved_as(module, string) is not None or _is_module_run(module, string):
+    if resolved_as(module, string) is not None or is_module_run(module, string):
         return True
     if _is_of_module(module, string):
         return True
@@ -256,20 +259,6 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
         case ast.Dict():
             parent = module.scopes.parents.get(parent)
     return parent is not None and _uses_sys_modules(parent)
-
-
-def _words_before(module: PythonModule, string: ast.Constant) -> Sequence[ast.expr]:
-    """Return what precedes a string in a list or call that contains the words of a command."""
-    match module.scopes.parents.get(string):
-        case ast.List(elts=words) | ast.Tuple(elts=words) | ast.Call(args=words):
-            return words[: words.index(string)] if string in words else ()
-    return ()
-
-
-def _is_module_run(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is the module that an interpreter, or a launcher of modules, runs."""
-    before = [string_value(one) or ast.unparse(one) for one in _words_before(module, string)]
-    return before[-1:] == ["-m"] and runs_modules(" ".join(before[:-1]))
 
 
 def _is_of_other_import(module: PythonModule, string: ast.Constant) -> bool:
@@ -299,7 +288,7 @@ def _is_code(module: PythonModule, string: ast.Constant) -> bool:
         statements = ast.parse(textwrap.dedent(code)).body
     except (SyntaxError, ValueError):
         return False
-    before = _words_before(module, string)
+    before = words_before(module, string)
     return len(statements) > 1 or (bool(before) and string_value(before[-1]) == "-c")
 
 
@@ -440,7 +429,18 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _reads(module: PythonModule, string: ast.Constant) -> Iterator[ast.AST]:
-    """Yield the reads of the variable that has a string, or what joins one of them to others."""
+    """Yield the reads of the variable that has a string, or what joins one of them to others.
+
+    For the value of a table, they are what is read from the table.
+    """
+    table = module.scopes.parents.get(string)
+    if isinstance(table, ast.Dict) and string in table.values:
+        for read in reads_of_value(module, table):
+            above = module.scopes.parents.get(read)
+            if isinstance(above, ast.Attribute) and above.attr == "get":
+                above = module.scopes.parents.get(above)
+            if isinstance(above, ast.Subscript | ast.Call):
+                yield above
     for read in reads_of_value(module, string):
         joined = (ast.BinOp, ast.FormattedValue, ast.JoinedStr)
         while isinstance(above := module.scopes.parents.get(read), joined):
@@ -452,7 +452,7 @@ def _takes_name(module: PythonModule, read: ast.AST) -> bool:
     """Whether code resolves the name that a variable has."""
     call = call_with_first(module, read)
     function, above = function_of(module, call), module.scopes.parents.get(read)
-    if function in IMPORTING or function in PATCHING or is_target(module, read):
+    if function in RESOLVING or function in PATCHING or is_target(module, read):
         return True
     return above is not None and _uses_sys_modules(above)
 

@@ -29,7 +29,7 @@ from mdstorm_migrate.packaging.commands import (
     runs_in_string,
 )
 from mdstorm_migrate.packaging.lists import is_generated, is_inventory, required_names
-from mdstorm_migrate.packaging.strings import required_in
+from mdstorm_migrate.packaging.strings import is_module_run, required_in
 from mdstorm_migrate.petastorm.names import (
     CONVERTER_METHODS,
     NEW_ROOT,
@@ -38,7 +38,7 @@ from mdstorm_migrate.petastorm.names import (
     is_within,
     words,
 )
-from mdstorm_migrate.python.calls import IMPORTING, PATCHING, is_docstring, resolved_as
+from mdstorm_migrate.python.calls import PATCHING, RESOLVING, is_docstring, resolved_as
 from mdstorm_migrate.python.links import Links, all_imports, dotted_import, links_of, resolves
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.python.shadow import is_in_project
@@ -65,7 +65,7 @@ _PARSED = tuple(word.encode() for word in (*ROOTS, "import_module", "importorski
 #: An import of one of the libraries in code that cannot be parsed.
 _UNPARSED = re.compile(rf"^[^#\n]*\b(?:from|import)[ \t]+({'|'.join(ROOTS)})\b", re.MULTILINE)
 #: A string that may be the name of a module to import, or of a part of one of the libraries.
-_NAMES_MODULE = re.compile(rf"\b(?:{'|'.join(sorted(IMPORTING))})\b[^\n]*[\"']")
+_NAMES_MODULE = re.compile(rf"\b(?:{'|'.join(sorted(RESOLVING))})\b[^\n]*[\"']")
 _NAMES_PART = re.compile(rf"[\"'](?:{'|'.join(ROOTS)})\.")
 #: What a string contains that runs a command or module of Petastorm.
 _COMMAND_OF_PETASTORM = re.compile(rf"\b{OLD_ROOT}-|-[cm][^\n]*{OLD_ROOT}\b")
@@ -326,14 +326,19 @@ def _statements(tree: ast.Module) -> Iterator[ast.AST]:
 
 def _imported_by_name(module: PythonModule) -> Iterator[str]:
     """Yield the modules that code imports by their names in strings."""
-    if any(one in module.text for one in IMPORTING) and _NAMES_MODULE.search(module.text):
+    if any(one in module.text for one in RESOLVING) and _NAMES_MODULE.search(module.text):
         for string in module.scopes.nodes[ast.Constant]:
             if isinstance(string.value, str) and resolved_as(module, string) == "imported":
                 yield string.value
 
 
 def _run_by_code(module: PythonModule) -> Iterator[str]:
-    """Yield Petastorm if strings in code are commands that need it."""
+    """Yield the modules that strings in commands name, and Petastorm if one needs it."""
+    if _NAMES_PART.search(module.text):
+        for string in module.scopes.nodes[ast.Constant]:
+            root = str(string.value).partition(".")[0]
+            if root in ROOTS and is_module_run(module, string):
+                yield str(string.value)
     if _COMMAND_OF_PETASTORM.search(module.text):
         strings = (one for one in module.scopes.strings if not is_docstring(module, one))
         runs = (run for one in strings for run in runs_in_string(str(one.value), ""))

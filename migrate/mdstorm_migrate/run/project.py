@@ -18,7 +18,7 @@ from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.petastorm.names import is_within
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import COMMANDS, LISTS, ROOTS, Facts
-from mdstorm_migrate.run.imports import closure
+from mdstorm_migrate.run.imports import ImportGraph, closure
 from mdstorm_migrate.run.outcome import shown
 from mdstorm_migrate.sources.plain import kind_of
 
@@ -90,9 +90,9 @@ class Project:
     def served(self, path: Path) -> list[Path]:
         """Return the files that run where the packages are that a file installs.
 
-        These are the file itself, notebooks that run it, what its commands name, and the code
-        around it. A notebook that uses either library installs for itself, and an image for what it
-        copies, or for what it runs if it copies nothing.
+        These are the file itself and what it imports, notebooks that run it, what its commands
+        name, and the code around it. A notebook that uses either library installs for itself, and
+        an image for what it copies, or for what it runs if it copies nothing.
         """
         own = self.facts[path]
         copied = [] if own.copies & _ALL else list(self._named(path, own.copies))
@@ -104,6 +104,8 @@ class Project:
         alone = filter(is_code, copied) if is_list or is_setup_script(path) else found
         if not any(self.facts[one].needs for one in alone):
             found += self._around(path)[1]
+        if is_code(path) and own.installs:
+            found += closure([path], self._graph.imported) & self.facts.keys()
         return sorted({*found})
 
     def _runners(self, path: Path) -> Iterator[Path]:
@@ -211,6 +213,10 @@ class Project:
     def _included(self, path: Path) -> set[Path]:
         """Return a list and the lists that it includes."""
         return closure([path], self._includes) & self.facts.keys()
+
+    @cached_property
+    def _graph(self) -> ImportGraph:
+        return ImportGraph({path: one.links.imports for path, one in self.facts.items()})
 
     @cached_property
     def _includes(self) -> dict[Path, list[Path]]:

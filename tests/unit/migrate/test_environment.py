@@ -19,7 +19,7 @@ def broken(path: str, text: str, *extras: str) -> list[Condition]:
     source = find_source(Path(path), text.encode())
     assert source is not None
     file = source.read(text.encode(), Path(path))
-    versions = versions_in(Path(path), file, file.documents)
+    versions = versions_in(file, file.documents)
     return list(conditions_of(Path(path), versions, required(frozenset(extras))))
 
 
@@ -47,7 +47,10 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int | None]]:
     ("setup.cfg", "[options]\npython_requires = ~=3.8.1\n", 2),
     ("pyproject.toml", '[project]\nrequires-python = "<3.10"\n', 2),
     ("pyproject.toml", '[tool.poetry.dependencies]\npython = "~3.8"\n', 2),
-    # Poetry and uv resolve for all of these Python versions, pip only for the one in use.
+    ("setup.py", "setup(python_requires='>=3.6')\n", 1),
+    ("setup.cfg", "[options]\npython_requires = >=3.8\n", 2),
+    ("tox.ini", "[tox]\nenvlist = lint, py39-torch, py311\n", 2),
+    ("tox.ini", "[tox]\nenv_list =\n    lint\n    py{39,311}\n", 4),
     ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"\n', 2),
     ("pyproject.toml", '[project]\nrequires-python = ">=3.9"\n', 2),
     (".python-version", "3.8.10\n", 1),
@@ -60,11 +63,12 @@ def test_unsupported_python_is_reported(path: str, text: str, line: int) -> None
 @each(
     ("Dockerfile", "FROM python:3.11\n# FROM python:3.8\n"),
     ("ci.yml", "python-version: ['3.10', '3.13']\n"),
-    ("setup.py", "setup(python_requires='>=3.6')\n"),
+    ("setup.py", "setup(python_requires='>=3.10')\n"),
     ("setup.cfg", "[options]\n# python_requires = <3.8\n"),
     ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.10"\n'),
     ("environment.yml", "dependencies:\n  - python>=3.8\n"),
     ("ci.yml", "run: python 3.8-script.py\n"),
+    ("tox.ini", "[tox]\nenvlist = py3, py310, py{311,312}-x38\n[testenv]\ndeps = py39\n"),
     *(
         ("requirements.txt", f"numpy{pin}\n")
         for pin in ("==1.26.*", "~=1.19", ">=1,<=1.23.5", ">2", "")

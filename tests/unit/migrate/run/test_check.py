@@ -333,6 +333,8 @@ def test_each_requirement_of_petastorm_is_replaced_or_needs_a_person(
     "os.system(f'petastorm-throughput.py {{url}}')\n",
     "os.system('python -m petastorm.tools.copy_dataset a b')\n",
     "def bench(session): session.run('petastorm-throughput.py', 'u')\n",
+    "BashOperator(bash_command='v/bin/pip install {} && v/bin/petastorm-throughput.py x')\n",
+    "subprocess.run(['/opt/venv/bin/petastorm-copy-dataset.py', 'a', 'b'])\n",
 )
 def test_command_in_code_keeps_petastorm_while_code_moves(use: str, tmp_path: Path) -> None:
     files = {"a.py": READS + use.format("petastorm"), "requirements.txt": "petastorm\n"}
@@ -356,6 +358,7 @@ def test_script_in_code_that_mdstorm_has_as_module_needs_review(tmp_path: Path) 
     "print('To copy, run petastorm-copy-dataset.py')\n",
     "log('First run python -m petastorm.tools.copy_dataset')\n",
     '"""petastorm-copy-dataset.py makes the data."""\n',
+    "log('To copy, run v/bin/petastorm-copy-dataset.py')\n",
 )
 def test_text_about_command_keeps_no_requirement(use: str, tmp_path: Path) -> None:
     files = {"a.py": READS + use, "requirements.txt": "petastorm\n"}
@@ -375,6 +378,107 @@ def test_image_installs_what_the_commands_need_that_compose_runs_in_it(
     at = image.replace("docker/Dockerfile", "Dockerfile").replace("Dockerfile", "a.py")
     after = written(tmp_path, {at: READS, name: compose, image: text.format("petastorm")})
     assert after[image] == text.format("mdstorm petastorm")
+
+
+@each(
+    ("run.sh", "v/bin/pip install {}\nv/bin/petastorm-throughput.py u\n"),
+    ("run.sh", '"$VENV"/bin/pip install {}\n"$VENV"/bin/petastorm-throughput.py u\n'),
+    ("run.sh", "pip install {}\nif ./.venv/bin/petastorm-copy-dataset.py a b; then x; fi\n"),
+    (
+        "Dockerfile",
+        'RUN pip install {}\nCOPY a.py .\nCMD ["/usr/local/bin/petastorm-copy-dataset.py"]\n',
+    ),
+)
+def test_script_called_by_path_keeps_petastorm(name: str, text: str, tmp_path: Path) -> None:
+    after = written(tmp_path, {"a.py": READS, name: text.format("petastorm")})
+    assert after[name] == text.format("mdstorm petastorm")
+    assert "is a script of Petastorm" in invoke(migrate, tmp_path).stderr
+
+
+@each("v/bin/", "/usr/local/bin/", '"$VENV"/bin/')
+def test_script_called_by_path_that_mdstorm_has_as_module_needs_review(
+    where: str, tmp_path: Path
+) -> None:
+    text = f"pip install {{}}\n{where}petastorm-generate-metadata.py u\n"
+    after = written(tmp_path, {"a.py": READS, "run.sh": text.format("petastorm")})
+    assert after["run.sh"] == text.format("mdstorm")
+    assert "run.sh:2:" in invoke(migrate, tmp_path).stderr
+
+
+def test_dataset_of_command_beside_installation_is_no_requirement(
+    tmp_path: Path,
+) -> None:
+    run = "pip install 'mdstorm[torch]' && python3 -m x --dataset_url file:///data/petastorm"
+    write_files(tmp_path, {"a.py": f'{MOVED}x(bash_command="{run}")\n'})
+    assert "PM403" not in invoke(migrate, tmp_path).stderr
+
+
+@each(
+    ("requirements.txt", "{}\n"),
+    ("Dockerfile", "FROM python:3.11\nRUN pip install {}\nCOPY s.py .\n"),
+)
+def test_module_that_code_runs_is_installed(name: str, text: str, tmp_path: Path) -> None:
+    code = 'run([sys.executable, "-m", "petastorm.etl.petastorm_generate_metadata", "u"])\n'
+    after = written(tmp_path, {"s.py": code, name: text.format("petastorm")})
+    assert after["s.py"] == code.replace('"petastorm.', '"mdstorm.')
+    assert after[name] == text.format("mdstorm")
+
+
+@each("import_module(_OF[name])", "import_module(_OF.get(name))")
+def test_library_in_table_of_modules_to_import_needs_review(use: str, tmp_path: Path) -> None:
+    code = f"from importlib import import_module\n_OF = {{'make_reader': 'petastorm'}}\n{use}\n"
+    after = written(tmp_path, {"a.py": READS, "lazy.py": code, "requirements.txt": "petastorm\n"})
+    assert after["requirements.txt"] == "mdstorm\npetastorm\n"
+    assert "lazy.py:2:" in invoke(migrate, "--check", tmp_path).stderr
+
+
+@each("get_method('petastorm.make_reader')", "get_class('petastorm.pytorch.DataLoader')")
+def test_name_that_hydra_looks_up_is_renamed(use: str, tmp_path: Path) -> None:
+    code = f"from hydra.utils import get_class, get_method\n{use}\n"
+    after = written(tmp_path, {"a.py": code, "requirements.txt": "petastorm\n"})
+    assert after["a.py"] == code.replace("petastorm", "mdstorm")
+    assert after["requirements.txt"].startswith("mdstorm")
+
+
+@each("etl/run.sh", "Jenkinsfile")
+def test_command_that_mdstorm_has_is_rewritten_while_other_use_keeps_petastorm(
+    name: str, tmp_path: Path
+) -> None:
+    files = {"a.py": READS, "b.py": STAYS, "requirements.txt": "petastorm\n"}
+    files[name] = "petastorm-generate-metadata.py u\n"
+    after = written(tmp_path, files)
+    assert after["requirements.txt"] == "mdstorm\npetastorm\n"
+    assert after[name] == "python3 -m mdstorm.etl.petastorm_generate_metadata u\n"
+
+
+def test_code_in_command_that_works_with_either_library_is_left_while_petastorm_stays(
+    tmp_path: Path,
+) -> None:
+    files = {"b.py": STAYS, "run.sh": "python -c 'import petastorm'\n"}
+    files |= {"a.py": READS, "requirements.txt": "petastorm\n"}
+    assert written(tmp_path, files)["run.sh"] == files["run.sh"]
+
+
+def test_command_that_mdstorm_has_needs_review_where_only_petastorm_is(tmp_path: Path) -> None:
+    files = {
+        "bench.sh": f"{SCRIPT}\n",
+        "run.sh": "pip install petastorm\npetastorm-generate-metadata.py u\n",
+    }
+    assert written(tmp_path, files) == files
+    said = invoke(migrate, "--check", tmp_path).stderr
+    assert "run.sh:2:" in said
+    assert "python3 -m mdstorm" in said
+
+
+@each(
+    "runtime_env={'pip': ['{}']}\n",
+    "subprocess.run(['pip', 'install', '{}'])\n",
+)
+def test_list_in_code_has_extras_of_code_that_it_imports(use: str, tmp_path: Path) -> None:
+    schema = "from petastorm.codecs import CompressedImageCodec\n"
+    code = f"{READS}from schema import S\n{use.replace('{}', 'petastorm')}"
+    after = written(tmp_path, {"a.py": code, "schema.py": schema})["a.py"]
+    assert use.replace("{}", "mdstorm[images]") in after
 
 
 def test_image_that_copies_nothing_installs_what_it_runs(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ EXPECTED: dict[str, Expected] = {
         stays=("pytest.mark.petastorm", "DeprecationWarning:petastorm.*"),
     ),
     "unrunnable/configuration_in_strings.py": Expected(
-        {"cls = hydra": "resolves names", "SETTINGS =": "resolves names"},
+        {"cls = hydra": "must be resolved first", "SETTINGS =": "resolves names"},
         listed=("_target_: petastorm.pytorch", "obj = import_from_string"),
         stays=(
             '{"_target_": "petastorm.make_reader"',
