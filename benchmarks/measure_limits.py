@@ -1,6 +1,6 @@
 """How far mdstorm's loaders are from the bare loops of NumPy, PyTorch and TensorFlow.
 
-    python benchmarks/measure_limits.py [--rows 500000] [--rounds 7]
+    python benchmarks/measure_limits.py [--rows 2000000] [--rounds 7]
 
 The bare loop for PyTorch reads the records of a shard in order, and makes a dict of tensors of each
 batch, as a user would write it. The bare loop for TensorFlow slices batches from one element that
@@ -150,7 +150,7 @@ def measure(folder: Path, columns: dict[str, str], rows: int, rounds: int) -> di
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--output", type=Path, default=HERE / "results_limits.json")
     args = parser.parse_args()
