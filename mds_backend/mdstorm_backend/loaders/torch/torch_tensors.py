@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +31,9 @@ ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
 
 #: Types that PyTorch cannot compute with, and the types that Petastorm promotes them to.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
+#: Views are made for as many batches at once as need at most this many tensors. Python collects
+#: garbage after 700 new objects: thousands of views took longer to walk through than to make.
+_VIEWS = 2048
 #: Whether PyTorch has tensors of these unsigned types, as versions 2.3 and later do.
 HAS_UNSIGNED = hasattr(torch, "uint16")
 
@@ -143,9 +147,12 @@ def tensor_batches(
 ) -> NumberedBatches:
     """Convert whole blocks, column by column, and split them into batches."""
 
-    def converted(block: Block) -> tuple[Block, dict[str, list[Collated]]]:
+    def converted(block: Block) -> tuple[Block, dict[str, Iterable[Collated]]]:
+        together = max(1, _VIEWS // max(len(block.batch), 1))
         return block, {
-            name: split_values(convert(values, options.reading.column(name), name), block.sizes)
+            name: split_values(
+                convert(values, options.reading.column(name), name), block.sizes, together
+            )
             for name, values in block.batch.items()
         }
 
@@ -164,22 +171,31 @@ def tensor_batches(
                 yield dict(zip(names, values, strict=True)), offset, size
 
 
-def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
-    """Split a block's column into batches; tensors are views.
+def split_values(
+    values: TorchValues, sizes: list[int], together: int = sys.maxsize
+) -> Iterable[Collated]:
+    """Split a block's column into batches; tensors are views, made for `together` batches at once.
 
     Images or arrays that have the same shape within a batch become one tensor, even if other
     batches in the block have different shapes.
     """
     if isinstance(values, torch.Tensor):
-        if len(sizes) == 1:
-            return [values]
-        # Autograd treats these views as independent tensors, which is safe because their base is
-        # not used elsewhere. They are faster to create, and modifying a batch in place does not
-        # count as modifying another batch.
-        return list(torch.unsafe_split_with_sizes(values, sizes))
+        return [values] if len(sizes) == 1 else _views(values, sizes, together)
     ends = np.cumsum(sizes)
     join = values.join if isinstance(values, _JoinedLater) else list
     return [join(values[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+
+
+def _views(values: torch.Tensor, sizes: list[int], together: int) -> Iterator[torch.Tensor]:
+    start = 0
+    for first in range(0, len(sizes), together):
+        chosen = sizes[first : first + together]
+        rows = sum(chosen)
+        # Autograd treats these views as independent tensors, which is safe because their base is
+        # not used elsewhere. They are faster to create, and modifying a batch in place does not
+        # count as modifying another batch.
+        yield from torch.unsafe_split_with_sizes(values.narrow(0, start, rows), chosen)
+        start += rows
 
 
 class _JoinedLater(list[Any]):
