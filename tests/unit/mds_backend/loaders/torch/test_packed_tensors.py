@@ -27,7 +27,7 @@ empty = torch.empty
 shapes = st.lists(st.integers(0, 5), max_size=3)
 
 
-def unpinned(*size: int, pin_memory: bool, **options: Any) -> torch.Tensor:
+def unpinned(*size: int, pin_memory: bool = False, **options: Any) -> torch.Tensor:
     """Allocate memory like `torch.empty`, which can pin it only if there is a GPU."""
     return empty(*size, **options)
 
