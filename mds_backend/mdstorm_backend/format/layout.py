@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -203,11 +204,9 @@ def parse_header(
         what = f"does not start like a shard with {info.samples} samples and {len(data)} bytes"
         raise CorruptDatasetError.of_file(url, what)
     header = data[_SIZE_WORD * (len(offsets) + 1) : offsets[0]].tobytes()
-    try:
-        known = _parsed_alike if len(header) <= _SHARED_HEADER else _parsed
-        return offsets, known(header).get("mdstorm", {})
-    except (TypeError, ValueError) as error:
-        raise _unreadable(url, error) from error
+    parse = _parsed_alike if len(header) <= _SHARED_HEADER else _parsed
+    extra: dict[str, Any] = _header_text(header, parse, url=url).get("mdstorm", {})
+    return offsets, extra
 
 
 def _sample_offsets(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32] | None:
@@ -221,8 +220,12 @@ def _sample_offsets(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32] | Non
     return offsets if (offsets[:-1] <= offsets[1:]).all() else None
 
 
-def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
+def _header_text(
+    header: bytes, parse: Callable[[bytes], dict[str, Any]], *, url: str
+) -> dict[str, Any]:
     """Parse the JSON of a shard's header, without checking the content of its entries.
+
+    `parse` is `_parsed`, or for a header that is not changed afterwards, `_parsed_alike`.
 
     Raises
     ------
@@ -230,9 +233,9 @@ def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
         If the header is not a JSON object, or is nested too deeply.
     """
     try:
-        return _parsed(header)
+        return parse(header)
     except (TypeError, ValueError) as error:
-        raise _unreadable(url, error) from error
+        raise CorruptDatasetError.of_file(url, f"has an unreadable header ({error})") from error
 
 
 def _parsed(header: bytes) -> dict[str, Any]:
@@ -244,10 +247,6 @@ def _parsed(header: bytes) -> dict[str, Any]:
 
 #: Most shards of a dataset have the same header, unless it records nulls.
 _parsed_alike = lru_cache(8)(_parsed)
-
-
-def _unreadable(url: str, error: Exception) -> CorruptDatasetError:
-    return CorruptDatasetError.of_file(url, f"has an unreadable header ({error})")
 
 
 def read_header(data: Buffer, *, url: str) -> tuple[int, dict[str, Any]]:
@@ -265,7 +264,7 @@ def read_header(data: Buffer, *, url: str) -> tuple[int, dict[str, Any]]:
         what = f"of {len(data)} bytes does not start like a shard: it was truncated or replaced"
         raise CorruptDatasetError.of_file(url, what)
     header = bytes_[_SIZE_WORD * (len(offsets) + 1) : offsets[0]].tobytes()
-    return len(offsets) - 1, parse_header_text(header, url=url)
+    return len(offsets) - 1, _header_text(header, _parsed, url=url)
 
 
 def shown_json(value: Any) -> str:

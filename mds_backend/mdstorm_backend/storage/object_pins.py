@@ -7,9 +7,10 @@ from datetime import datetime
 from multiprocessing.context import get_spawning_popen
 from typing import Any
 
-from mdstorm_backend.errors import CredentialsError, DatasetChangedError, StorageError
+from mdstorm_backend.errors import CredentialsError, StorageError
 from mdstorm_backend.storage.local_files import Version
 from mdstorm_backend.storage.location import Location
+from mdstorm_backend.storage.pins import changed
 
 _INDEX = "index.json"
 
@@ -48,12 +49,12 @@ class ObjectPins:
         """Raise DatasetChangedError if an object is not of the dataset that was opened."""
         url = self._location.file_url(name)
         if version.tag and self._tags.setdefault(name, version.tag) != version.tag:
-            raise _changed(url, "it has another entity tag than at its first download")
+            raise changed(url, "it has another entity tag than at its first download")
         until, written = self._until, version.written
         if until is None or written is None or written <= until:
             return
         if self._is_index_written_again():
-            raise _changed(url, f"it and {_INDEX} were written since, at {written}")
+            raise changed(url, f"it and {_INDEX} were written since, at {written}")
         self._until = written
 
     def _is_index_written_again(self) -> bool:
@@ -72,11 +73,3 @@ def _time(text: str) -> datetime | None:
         return datetime.fromisoformat(text).replace(microsecond=0)
     except ValueError:  # the store does not say so
         return None
-
-
-def _changed(url: str, found: str) -> DatasetChangedError:
-    return DatasetChangedError(
-        f"{url} was changed after the dataset was opened ({found}), so old and new rows would be "
-        "mixed. Open the dataset again. Next time, write to a new directory instead",
-        url=url,
-    )

@@ -104,7 +104,7 @@ class Pins:
         now = _pin(found)
         pin = self._pins.setdefault(name, now)
         if pin != now and not _agree(pin, now):
-            raise _changed(f"file://{self.directory}/{name}", pin, now)
+            raise changed(f"file://{self.directory}/{name}", _difference(pin, now))
 
     def check(self, name: str) -> None:
         """Raise DatasetChangedError if a file that is not open is not as pinned.
@@ -304,12 +304,15 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
-def _changed(url: str, pin: Pin, now: Pin) -> DatasetChangedError:
+def _difference(pin: Pin, now: Pin) -> str:
     if pin[0] != now[0]:
-        found = f"it had {pin[0]:,} bytes, and now has {now[0]:,}"
-    else:
-        was, is_now = _time(pin[1]), _time(now[1])
-        found = f"only its modification time differs: it was {was}, and is now {is_now}"
+        return f"it had {pin[0]:,} bytes, and now has {now[0]:,}"
+    was, is_now = _time(pin[1]), _time(now[1])
+    return f"only its modification time differs: it was {was}, and is now {is_now}"
+
+
+def changed(url: str, found: str) -> DatasetChangedError:
+    """Return the error for a file or object that differs from the one that was pinned."""
     return DatasetChangedError(
         f"{url} was changed after the dataset was opened ({found}), so old and new rows would be "
         "mixed. Open the dataset again. Next time, write to a new directory instead",
