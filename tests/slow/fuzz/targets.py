@@ -137,7 +137,7 @@ def attack_state(order: str, random: Random) -> bool:
     segment = next(iter(begun.segments(loader.recorder)))
     begun.record_offset(segment, next(iter(segment.blocks())).offsets[0])
     try:
-        loader.load_state_dict(damaged_json(begun.state_dict(begun.position), random))
+        loader.load_state_dict(damaged_json(loader.state_dict(), random))
         for segment in loader.begin(Consumer()).segments(loader.recorder):
             sum(len(block.sizes) for block in segment.blocks())
     except (MDStormError, UserWarning):  # warning: too few samples for canonical nodes
