@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.slow.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, PROGRAMS, Numbers, epochs
 from tests.slow.cluster.hosts import Host
 from tests.slow.cluster.launchers import finish, torchrun
@@ -46,7 +47,7 @@ def collected(hosts: list[Host], records: dict[str, str], at: Path, output: str)
 def test_lightning_reads_each_row_once(
     hosts: list[Host], store: Store, url: str, records: dict[str, str], tmp_path: Path
 ) -> None:
-    pytest.importorskip("lightning")
+    import_framework("lightning")
     program = launching.PROGRAMS / "lightning_fit.py"
     options = ("--strategy=ddp", "--devices=1", "--nodes=2", "--epochs=2")
     started = torchrun(
@@ -59,7 +60,7 @@ def test_lightning_reads_each_row_once(
 
 
 def test_accelerate_reads_each_row_once(hosts: list[Host], store: Store, numbers: Numbers) -> None:
-    pytest.importorskip("accelerate")
+    import_framework("accelerate")
     program = PROGRAMS / "accelerate_epochs.py"
     started = torchrun(hosts, program, numbers.url, **store.environment, **QUIET)
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
@@ -68,7 +69,7 @@ def test_accelerate_reads_each_row_once(hosts: list[Host], store: Store, numbers
 def test_tensorflow_workers_read_each_row_once_in_equal_numbers_of_steps(
     hosts: list[Host], store: Store, url: str, records: dict[str, str], tmp_path: Path
 ) -> None:
-    pytest.importorskip("tf_keras")
+    import_framework("tf_keras")
     workers = [f"{host.name}:23456" for host in hosts]
     program = (launching.PROGRAMS / "keras_strategies.py", url, "MultiWorkerMirroredStrategy")
     started = []
@@ -84,7 +85,7 @@ def test_tensorflow_workers_read_each_row_once_in_equal_numbers_of_steps(
 
 
 def test_ray_train_reads_each_row_once(hosts: list[Host], store: Store, numbers: Numbers) -> None:
-    pytest.importorskip("ray")
+    import_framework("ray")
     environment = {**store.environment, **QUIET}
     options = ("--num-cpus=2", "--object-store-memory=80000000", "--disable-usage-stats")
     for host, place in zip(

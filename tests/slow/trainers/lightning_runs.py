@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
+from tests.kit.frameworks import import_framework
 from tests.kit.readers import continue_as_another_process
 from tests.slow.trainers.programs.support import converter_of, keep_all, loader_of
 
@@ -12,8 +12,8 @@ from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
-pl: Any = pytest.importorskip("lightning.pytorch")
-StreamingDataModule: Any = pytest.importorskip("mdstorm.lightning").StreamingDataModule
+pl: Any = import_framework("lightning.pytorch")
+StreamingDataModule: Any = import_framework("mdstorm.lightning").StreamingDataModule
 
 EPOCHS = 4
 

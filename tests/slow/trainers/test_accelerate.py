@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.kit.loaders import Same, rows, torch_loader
 from tests.slow.trainers.conftest import EVEN_ROWS, ROWS
 from tests.slow.trainers.launching import Start, each_once, fork, launch
@@ -134,7 +135,7 @@ class ByNumber(Dataset[Any]):
 
 def prepare(loader: DataLoader[Any], processes: int = 2) -> Any:
     """Prepare a loader with Accelerate's own function, for the first of several processes."""
-    data_loader = pytest.importorskip("accelerate.data_loader")
+    data_loader = import_framework("accelerate.data_loader")
     return data_loader.prepare_data_loader(loader, num_processes=processes, process_index=0)
 
 
@@ -317,7 +318,7 @@ def test_ranks_share_one_order_in_prepared_loader_without_seed(
 def test_length_of_loader_that_skips_batches_is_remaining_batch_count(url: str) -> None:
     dataset = StreamingDataset(local=url, order=ExactOrder())
     prepared = prepare(StreamingDataLoader(dataset, 100), processes=1)
-    rest = pytest.importorskip("accelerate").skip_first_batches(prepared, 9)
+    rest = import_framework("accelerate").skip_first_batches(prepared, 9)
     assert len(rest) == len(prepared) - 9 == 2
     assert rows(rest) == list(range(900, ROWS))
     assert rows(prepared) == list(range(ROWS))
@@ -331,7 +332,7 @@ def test_peek_at_loader_that_skips_batches_keeps_the_epoch(url: str, skipped: in
     )
     epochs = [rows(whole) for _ in range(2)]
     prepared = prepare(loader, processes=1)
-    rest = pytest.importorskip("accelerate").skip_first_batches(prepared, skipped)
+    rest = import_framework("accelerate").skip_first_batches(prepared, skipped)
     next(iter(rest))
     assert rows(rest) == epochs[0][skipped * 100 :]
     assert rows(prepared) == epochs[1]

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.slow.trainers.conftest import ROWS
 from tests.slow.trainers.launching import SAVED_AT, Run, Start, each_once, fork, launch
 
 # Lightning is imported here once, instead of in each fork.
-pytest.importorskip("lightning.pytorch")
+import_framework("lightning.pytorch")
 
 CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
 

@@ -7,12 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.slow.trainers.conftest import ROWS
 from tests.slow.trainers.launching import each_once
 from tests.slow.trainers.programs.support import converter_of
 
-keras: Any = pytest.importorskip("keras")
-tf: Any = pytest.importorskip("tensorflow")
+keras: Any = import_framework("keras")
+tf: Any = import_framework("tensorflow")
 
 
 class Rows:

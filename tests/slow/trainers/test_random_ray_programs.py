@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.kit.frameworks import import_framework
 from tests.kit.readers import continue_as_another_process
 from tests.slow.trainers.conftest import ROWS
 from tests.slow.trainers.launching import each_once
@@ -15,7 +16,7 @@ from tests.slow.trainers.programs.support import converter_of, keep_all
 
 from mdstorm import TransformSpec
 
-ray = pytest.importorskip("ray.train.torch.train_loop_utils")
+ray = import_framework("ray.train.torch.train_loop_utils")
 pytestmark = pytest.mark.long
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.kit.frameworks import import_framework
 from tests.slow.trainers.conftest import ROWS
 from tests.slow.trainers.launching import each_once
 
 from mdstorm_backend import ExactOrder, StreamingDataset
 
-torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+torchdata = import_framework("torchdata.stateful_dataloader")
 pytestmark = [
     pytest.mark.long,
     pytest.mark.filterwarnings("ignore:'set_vital' is deprecated"),  # torchdata calls set_vital

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from tests.kit.frameworks import import_framework
 from tests.slow.trainers.conftest import ROWS
 from tests.slow.trainers.programs.support import converter_of
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
-transformers: Any = pytest.importorskip("transformers")
-mixin: Any = pytest.importorskip("mdstorm.transformers").StreamingTrainerMixin
+transformers: Any = import_framework("transformers")
+mixin: Any = import_framework("mdstorm.transformers").StreamingTrainerMixin
 
 
 class Model(torch.nn.Module):

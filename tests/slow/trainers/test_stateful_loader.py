@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.slow.trainers.conftest import ROWS
 from tests.slow.trainers.launching import each_once, fork
 
@@ -47,7 +48,7 @@ def test_state_at_any_position_in_epoch_resumes_exactly(
 def test_state_without_workers_resumes_with_different_world_size(
     url: str, ranks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+    torchdata = import_framework("torchdata.stateful_dataloader")
 
     def loader_of(rank: int, world_size: int) -> Any:
         monkeypatch.setenv("RANK", str(rank))
