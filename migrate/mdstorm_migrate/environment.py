@@ -23,6 +23,7 @@ from mdstorm_migrate.base.document import DecodedFile, Document
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import is_generated, normalised
+from mdstorm_migrate.packaging.parts import pieces
 
 #: Whether mdstorm is on a package index. The first release there sets this to True.
 IS_RELEASED = False
@@ -112,6 +113,8 @@ class StatedVersion:
         Its versions, as the file states them.
     line : int
     cell : int or None
+    part : int
+        The number of the part of the file.
     """
 
     subject: Subject
@@ -121,6 +124,7 @@ class StatedVersion:
     pinned: str = ""
     line: int = 0
     cell: int | None = None
+    part: int = 0
 
     def violated(self, needed: Mapping[str, SpecifierSet]) -> str | None:
         """Return what mdstorm needs instead, or None if it supports the version."""
@@ -232,9 +236,10 @@ def versions_in(file: DecodedFile, documents: Iterable[Document]) -> Iterator[St
         The documents of the file that describe an environment.
     """
     for document in documents:
-        for at, one in chain(_old_pythons(document), _old_runtimes(document), _pins(document)):
-            found = document.in_file(Finding(one.subject, "note", at, at, ""), file.lines)
-            yield replace(one, line=found.line, cell=found.cell)
+        for part, piece in enumerate(pieces(document)):
+            for at, one in chain(_old_pythons(piece), _old_runtimes(piece), _pins(piece)):
+                found = piece.in_file(Finding(one.subject, "note", at, at, ""), file.lines)
+                yield replace(one, line=found.line, cell=found.cell, part=part)
 
 
 def _old_pythons(document: Document) -> Iterator[tuple[int, StatedVersion]]:

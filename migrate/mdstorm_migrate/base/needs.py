@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -93,6 +93,8 @@ class Needs:
         Whether the file constrains versions, and installs nothing.
     is_record : bool
         Whether the file only records installed packages, and nothing installs from it.
+    parts : tuple of Needs
+        What each part of the file needs that is installed separately; empty if it has no parts.
     """
 
     wanted: Wanted = ANY
@@ -104,6 +106,14 @@ class Needs:
     is_unused: bool = False
     is_constraint: bool = False
     is_record: bool = False
+    parts: tuple[Needs, ...] = ()
+
+    def moving(self, part: int) -> Needs:
+        """Return the needs if code that imports mdstorm runs where a part installs packages."""
+        parts = tuple(
+            replace(one, moved=one.moved or number == part) for number, one in enumerate(self.parts)
+        )
+        return replace(self, moved=self.moved or not part, parts=parts)
 
     @property
     def why_petastorm_stays(self) -> str:

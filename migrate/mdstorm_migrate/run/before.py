@@ -102,7 +102,8 @@ def _environment(examined: Examined, seen: Mapping[Path, Seen]) -> Iterator[Cond
     """Yield versions of Python and of libraries that do not fit, where mdstorm is used."""
     project, facts = examined.project, examined.project.facts
     users = [path for path, one in facts.items() if one.moved]
-    installers = [path for path in project.installers if NEW_ROOT in project.installed(path)]
+    installing = [part for part in project.installers if NEW_ROOT in project.installed(part)]
+    installers = dict.fromkeys(part.path for part in installing)
     lists = [path for path in installers if not is_code(path)]
     serving = _Folders(users, lists)
     extras = (extra for one in facts.values() for extra in one.extras | one.required_extras)
@@ -110,7 +111,9 @@ def _environment(examined: Examined, seen: Mapping[Path, Seen]) -> Iterator[Cond
     stating = sorted(path for path, one in seen.items() if one.versions)
     for path in stating:
         if path in installers or (not is_code(path) and serving.has(path)):
-            yield from conditions_of(path, seen[path].versions, needed)
+            stay = {one.number for one in project.parts_of(path) if project.stays(one)}
+            moved = [one for one in seen[path].versions if one.part not in stay]
+            yield from conditions_of(path, moved, needed)
 
 
 def _remaining_mentions(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:

@@ -30,11 +30,14 @@ class Violation:
     message : str
     holds : collection of Path
         The files that must not move to mdstorm because of it.
+    part : int
+        The number of the part of the file.
     """
 
     path: Path
     message: str
     holds: Collection[Path] = ()
+    part: int = 0
 
 
 def check(project: Project, graph: ImportGraph) -> Iterator[Violation]:
@@ -49,17 +52,18 @@ def _installers(project: Project) -> Iterator[Violation]:
     Code moves if one of its installers provides mdstorm. Code that installs, such as the definition
     of a job, may do so for any of the files around it, and only holds itself.
     """
-    served = {path: project.served(path) for path in project.installers}
-    having = [path for path in served if NEW_ROOT in project.installed(path)]
-    provided = {file for path in having for file in served[path]}
-    for path, files in served.items():
+    served = {part: project.served(part) for part in project.installers}
+    having = [part for part in served if NEW_ROOT in project.installed(part)]
+    provided = {one.path for part in having for one in served[part]}
+    for part, ones in served.items():
         for root in ROOTS:
-            users = [one for one in files if root in project.facts[one].needs]
-            if users and root not in project.installed(path):
+            users = [one.path for one in ones if root in project.parts[one].needs]
+            path = part.path
+            if users and root not in project.installed(part):
                 who = "this" if path in users else shown(users[0], path)
                 what = f"{who} needs {_NAMES[root]}, which is not installed here"
                 held = set(users) - provided if root == NEW_ROOT else set()
-                yield Violation(path, what, held & {path} if is_code(path) else held)
+                yield Violation(path, what, held & {path} if is_code(path) else held, part.number)
 
 
 def _mocks(project: Project, graph: ImportGraph) -> Iterator[Violation]:

@@ -18,6 +18,7 @@ from mdstorm_migrate.base.document import (
     DecodedFile,
     Document,
     Kind,
+    Segment,
     SourceError,
     is_setup_script,
 )
@@ -29,6 +30,7 @@ from mdstorm_migrate.packaging.commands import (
     runs_in_string,
 )
 from mdstorm_migrate.packaging.lists import is_generated, is_inventory, required_names
+from mdstorm_migrate.packaging.parts import Part, parts_of
 from mdstorm_migrate.packaging.strings import is_module_run, required_in
 from mdstorm_migrate.petastorm.names import (
     CONVERTER_METHODS,
@@ -145,6 +147,13 @@ class Facts:
     paths, copies, builds : frozenset of str
         Files and folders that its commands name; what an image copies; and the folders with the
         images that its services use.
+    is_bare : bool
+        Whether it gets no code of the project, as an image that copies nothing.
+    parts : tuple of Facts
+        The facts about its parts that are installed separately, and first, about what is in none;
+        empty if it has no parts.
+    name, above
+        Of a part: see `packaging.parts.Part`.
     on_databricks : bool
         Whether it is made for Databricks, which provides Spark.
     builds_session : bool
@@ -171,6 +180,10 @@ class Facts:
     paths: frozenset[str] = frozenset()
     copies: frozenset[str] = frozenset()
     builds: frozenset[str] = frozenset()
+    is_bare: bool = False
+    parts: tuple[Facts, ...] = ()
+    name: str = ""
+    above: frozenset[int] = frozenset({0})
     on_databricks: bool = False
     builds_session: bool = False
     is_given_session: bool = False
@@ -185,6 +198,11 @@ class Facts:
     def keeps(self) -> bool:
         """Whether it needs Petastorm."""
         return OLD_ROOT in self.needs
+
+    def also_needing(self, root: str) -> Facts:
+        """Return the facts if the file, outside of its parts, also needs a library."""
+        parts = tuple(one if n else one.also_needing(root) for n, one in enumerate(self.parts))
+        return replace(self, needs=self.needs | {root}, parts=parts)
 
 
 @dataclass(frozen=True)
@@ -234,7 +252,7 @@ def facts(
     file = _file(path, data, known)
     describing = _describing(file, before.is_installing)
     is_list = known is not None or kind_of(path) in LISTS or is_setup_script(path)
-    return replace(
+    found = replace(
         before,
         makes_loaders=makes_loaders,
         imports=imports,
@@ -247,6 +265,34 @@ def facts(
         seen=seen_in(path, data, file, known.modules if known is not None else (), describing),
         **(_installation(path, describing) if is_list else {}),
     )
+    if known is None or len(known.file.documents) != 1:
+        return found
+    return replace(found, parts=tuple(_parts(path, known, found)))
+
+
+def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
+    """Yield the facts about each part of a file with one document."""
+    (document,) = known.file.documents
+    parts = parts_of(document, *known.modules)
+    for part in parts:
+        text = "".join(document.text[start:stop] for start, stop in part.spans)
+        if known.modules and part is parts[0]:
+            imports = frozenset(_imports(path, text, known, whole.links, parts[1:]))
+            yield replace(whole, imports=imports, needs=frozenset(_needs(path, imports)))
+            continue
+        piece = Document("shell" if known.modules else document.kind, [Segment(text)], path)
+        imports = frozenset(_named_in(piece))
+        needs = frozenset(_needs(path, imports))
+        found = replace(
+            whole,
+            imports=imports,
+            needs=needs,
+            extras=frozenset(_extras(text, imports)) if needs else frozenset(),
+            name=part.name,
+            above=part.above,
+            **_installation(path, [piece]),
+        )
+        yield replace(found, is_bare=part.is_bare or found.is_bare)
 
 
 def linked(path: Path, data: bytes, known: Parsed | None) -> Facts:
@@ -288,8 +334,10 @@ def _links(path: Path, text: str, known: Parsed | None) -> Links:
     return next(map(links_of, known.modules), Links())
 
 
-def _imports(path: Path, text: str, known: Parsed | None, links: Links) -> Iterator[str]:
-    """Yield the dotted names that a file imports, configures or runs."""
+def _imports(
+    path: Path, text: str, known: Parsed | None, links: Links, parts: Sequence[Part] = ()
+) -> Iterator[str]:
+    """Yield the dotted names that a file imports, configures or runs, outside of these parts."""
     if is_code(path) and any(one in text for one in _USES_PANDAS):
         yield "pandas"
     if known is None:
@@ -301,16 +349,21 @@ def _imports(path: Path, text: str, known: Parsed | None, links: Links) -> Itera
         items = all_imports(_statements(module.tree))
         yield from (dotted_import(one) for one in items if not one.level)
         yield from _imported_by_name(module)
-        yield from _run_by_code(module)
+        yield from _run_by_code(module, parts)
     yield from (OLD_ROOT for cell in known.file.broken if cell.imports)
     for document in known.file.documents:
-        if document.kind in _CONFIGURED:
-            for root in (*ROOTS, BACKEND):
-                values = dotted_values(document.text, root)
-                names = (one for key, one, _, _ in values if key in TARGETS or is_configured(one))
-                yield from (one.replace(":", ".") for one in names)
-        if document.kind in COMMANDS:
-            yield from libraries_run(document.text)
+        yield from _named_in(document)
+
+
+def _named_in(document: Document) -> Iterator[str]:
+    """Yield the dotted names that a document other than code configures, and what it runs."""
+    if document.kind in _CONFIGURED:
+        for root in (*ROOTS, BACKEND):
+            values = dotted_values(document.text, root)
+            names = (one for key, one, _, _ in values if key in TARGETS or is_configured(one))
+            yield from (one.replace(":", ".") for one in names)
+    if document.kind in COMMANDS:
+        yield from libraries_run(document.text)
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
@@ -332,7 +385,7 @@ def _imported_by_name(module: PythonModule) -> Iterator[str]:
                 yield string.value
 
 
-def _run_by_code(module: PythonModule) -> Iterator[str]:
+def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:
     """Yield the modules that strings in commands name, and Petastorm if one needs it."""
     if _NAMES_PART.search(module.text):
         for string in module.scopes.nodes[ast.Constant]:
@@ -341,7 +394,10 @@ def _run_by_code(module: PythonModule) -> Iterator[str]:
                 yield str(string.value)
     if _COMMAND_OF_PETASTORM.search(module.text):
         strings = (one for one in module.scopes.strings if not is_docstring(module, one))
-        runs = (run for one in strings for run in runs_in_string(str(one.value), ""))
+        outside = (
+            one for one in strings if not any(part.has(module.span(one)[0]) for part in parts)
+        )
+        runs = (run for one in outside for run in runs_in_string(str(one.value), ""))
         if any(run.holds for run in runs):
             yield OLD_ROOT
 
@@ -407,6 +463,7 @@ def _installation(path: Path, documents: Sequence[Document]) -> dict[str, Any]:
     text = "".join(one.text for one in documents)
     kinds = ("cluster", "docker", "shell")
     commands = "\n".join(one.text for one in documents if one.kind in kinds)
+    copies = frozenset(_COPY.findall(commands))
     extras = _REQUIRED_EXTRAS.findall(text)
     is_list = "constraint" not in path.name and not is_generated(text)
     return {
@@ -416,7 +473,8 @@ def _installation(path: Path, documents: Sequence[Document]) -> dict[str, Any]:
         "is_complete": any(True for _ in install_commands(text)) and not _BY_LIST.search(text),
         "includes": tuple(match["name"] for match in _INCLUDES.finditer(text)),
         "paths": frozenset(_PATH.findall(commands)),
-        "copies": frozenset(_COPY.findall(commands)),
+        "copies": copies,
+        "is_bare": kind_of(path) == "docker" and not copies,
         "builds": frozenset(_BUILDS.findall(commands)),
     }
 

@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import TypeVar
@@ -27,6 +27,7 @@ from mdstorm_migrate.base.document import (
 )
 from mdstorm_migrate.base.edits import NAMES, Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import Given, Needs
+from mdstorm_migrate.packaging.parts import parts_of
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.flows import Flows, flows_of
 from mdstorm_migrate.python.imports import imported_names, reached_uses
@@ -210,7 +211,7 @@ class FileMigration:
         """Return the facts about a result, with what strings in code still name."""
         found = facts(Path(self.path or ""), data, known, self.facts)
         if self.names_need_review and self.modules and not is_setup_script(self.path):
-            return replace(found, needs=found.needs | {OLD_ROOT})
+            return found.also_needing(OLD_ROOT)
         return found
 
     def flows(self) -> Flows:
@@ -389,13 +390,7 @@ class FileMigration:
 
     def _render(self, part: _Part, needs: Needs, results: _Results) -> None:
         document, module = part.document, part.module
-        document.needs = needs
-        found = [
-            one
-            for rule in all_rules()
-            if document.kind in rule.kinds and rule.is_about_needs and not part.is_all
-            for one in rule.check(document if module is None else module)
-        ]
+        found = [] if part.is_all else list(_about_needs(document, module, needs))
         listed = [one for one in found if isinstance(one, Edit)]
         applied, pending = _choose(listed, part.suppressions, self._settings)
         findings = [*part.findings, *(one for one in found if isinstance(one, Finding))]
@@ -411,6 +406,20 @@ class FileMigration:
             for one in todo_comments(document)
         }
         results.add_findings((document.in_file(one, lines) for one in todos.findings), comments)
+
+
+def _about_needs(
+    document: Document, module: PythonModule | None, needs: Needs
+) -> Iterator[Edit | Finding]:
+    """Yield the results of the rules about needs, with the needs of the part where each one is."""
+    rules = [one for one in all_rules() if one.is_about_needs and document.kind in one.kinds]
+    parts = parts_of(document, module) if needs.parts else []
+    for own in dict.fromkeys(needs.parts) or [needs]:
+        document.needs = own
+        for one in (found for rule in rules for found in rule.check(module or document)):
+            number = next((n for n, part in enumerate(parts) if part.has(one.start)), 0)
+            if not parts or needs.parts[number] == own:
+                yield one
 
 
 def _problem(error: SourceError) -> Problem:

@@ -1,7 +1,9 @@
-"""The relations between the files of a project: what is installed where, and what needs it.
+"""The relations between the parts of a project: what is installed where, and what needs it.
 
 Two functions decide them, for rendering, ``-w`` and ``--check`` alike: `Project.served`, which
-files run where an installer's packages are, and `Project.needs`, what these files need.
+parts run where an installer's packages are, and `Project.needs`, what these parts need. A part is a
+file, or a part of one that is installed separately, such as a stage, a service or a job. What a
+part runs that installs one of the libraries is served by that part alone.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from mdstorm_migrate.base.document import is_setup_script
 from mdstorm_migrate.base.needs import Needs
-from mdstorm_migrate.petastorm.names import is_within
+from mdstorm_migrate.petastorm.names import OLD_ROOT, is_within
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import COMMANDS, LISTS, ROOTS, Facts
 from mdstorm_migrate.run.imports import ImportGraph, closure
@@ -45,10 +48,19 @@ _LIBRARIES = {
 }
 
 
+#: Kinds of files that run commands where they install packages.
+_RUNNING = frozenset({"cluster", "docker", "shell"})
 #: What an image copies if it copies all code.
 _ALL = frozenset({".", "./"})
 #: Folders of what deploys the code in the parent folder.
 _DEPLOYING = frozenset({"ci", "deploy", "deployment", "docker", "infra"})
+
+
+class Part(NamedTuple):
+    """A part of a file: the whole file, if it is not divided."""
+
+    path: Path
+    number: int = 0
 
 
 class Project:
@@ -62,51 +74,100 @@ class Project:
     Attributes
     ----------
     facts : mapping of Path to Facts
-    installers : list of Path
-        The files that require or install one of the two libraries.
+    parts : dict of Part to Facts
+        The facts about each part.
+    installers : list of Part
+        The parts that require or install one of the two libraries.
     """
 
     def __init__(self, facts: Mapping[Path, Facts]) -> None:
         self.facts = facts
-        self._users = [path for path, one in facts.items() if one.needs or is_code(path)]
-        self._users_in: defaultdict[Path, list[Path]] = defaultdict(list)
-        for path in self._users:
-            self._users_in[path.parent].append(path)
+        self.parts = {
+            Part(path, number): one
+            for path, whole in facts.items()
+            for number, one in enumerate(whole.parts or [whole])
+        }
+        self._users_in: defaultdict[Path, list[Part]] = defaultdict(list)
+        for part, one in self.parts.items():
+            if (one.needs or is_code(part.path)) and not self._serves_itself(part):
+                self._users_in[part.path.parent].append(part)
         lists = {path: one for path, one in facts.items() if one.installs and not is_code(path)}
         self._listed_under: defaultdict[Path, set[str]] = defaultdict(set)
         for path, one in lists.items():
             for above in path.parents:
                 self._listed_under[above] |= one.installs
         self._below = self._under(set())
-        self.installers = [p for p in facts if self.installed(p) and not self._is_record(p)]
-        self._own = self._under({path.parent for path in lists if self.installed(path)})
+        self.installers = [
+            part for part in self.parts if self.installed(part) and not self._is_record(part.path)
+        ]
+        having = {path.parent for path, one in lists.items() if one.installs.intersection(ROOTS)}
+        self._own = self._under(having)
 
-    def installed(self, path: Path) -> frozenset[str]:
-        """Return the libraries that a file requires or installs."""
-        return self.facts[path].installs.intersection(ROOTS)
+    def installed(self, part: Part) -> frozenset[str]:
+        """Return the libraries that a part requires or installs."""
+        return self.parts[part].installs.intersection(ROOTS)
 
     # What an installer serves
 
-    def served(self, path: Path) -> list[Path]:
-        """Return the files that run where the packages are that a file installs.
+    def served(self, part: Part) -> list[Part]:
+        """Return the parts that run where the packages are that a part installs.
 
-        These are the file itself and what it imports, notebooks that run it, what its commands
-        name, and the code around it. A notebook that uses either library installs for itself, and
-        an image for what it copies, or for what it runs if it copies nothing.
+        These are the part itself and what is built on it, what its file imports, notebooks that run
+        it, what its commands name, and the code around it. A notebook that uses either library
+        installs for itself, and an image for what it copies. What gets no code of the project, such
+        as an image that copies nothing, only installs for what it runs.
         """
-        own = self.facts[path]
-        copied = [] if own.copies & _ALL else list(self._named(path, own.copies))
-        found = [path, *self._runners(path), *copied, *self._named(path, own.paths)]
-        found += self._composed(path)
-        if kind_of(path) == "docker" and own.needs and not own.copies:
+        path = part.path
+        family = self._family(part)
+        own = [self.parts[one] for one in family]
+        copies = {word for one in own for word in one.copies}
+        copied = [] if copies & _ALL else self._named(path, copies)
+        found = [*family, *self._open(self._runners(path)), *copied, *self._composed(part)]
+        found += self._named(path, {word for one in own for word in one.paths})
+        if any(one.needs for one in own) and all(one.is_bare for one in own):
             return sorted({*found})
+        found += self._open([path])
         is_list = not is_code(path) and kind_of(path) in LISTS | COMMANDS
-        alone = filter(is_code, copied) if is_list or is_setup_script(path) else found
-        if not any(self.facts[one].needs for one in alone):
+        is_apart = is_list or is_setup_script(path)
+        alone = (one for one in copied if is_code(one.path)) if is_apart else found
+        if not any(self.parts[one].needs for one in alone):
             found += self._around(path)[1]
-        if is_code(path) and own.installs:
-            found += closure([path], self._graph.imported) & self.facts.keys()
+        if is_code(path) and self.facts[path].installs:
+            found += self._open(closure([path], self._graph.imported) & self.facts.keys())
         return sorted({*found})
+
+    def parts_of(self, path: Path) -> list[Part]:
+        """Return the parts of a file."""
+        return [Part(path, number) for number in range(len(self.facts[path].parts) or 1)]
+
+    def stays(self, part: Part) -> bool:
+        """Whether only Petastorm is installed where a part is, and nothing there needs mdstorm."""
+        above = self.parts[part].above
+        related = {*self._family(part), *(Part(part.path, number) for number in above)}
+        installed = frozenset[str]().union(*map(self.installed, related))
+        served = (one for other in related for one in self.served(other))
+        return installed == {OLD_ROOT} and not any(self.parts[one].moved for one in served)
+
+    def _family(self, part: Part) -> list[Part]:
+        """Return a part and the parts that are built on it and install neither library again."""
+        built = (one for one in self.parts_of(part.path) if part.number in self.parts[one].above)
+        return [part, *(one for one in built if one != part and not self.installed(one))]
+
+    def _serves_itself(self, part: Part) -> bool:
+        """Whether what a part runs has an installation of its own.
+
+        Classes that configuration names are created by code, which may be installed elsewhere.
+        """
+        path, own = part.path, self.parts[part]
+        is_run = own.imports <= {*ROOTS} and (
+            part.number > 0 or (not is_code(path) and kind_of(path) in _RUNNING)
+        )
+        return is_run and any(self.installed(Part(path, number)) for number in own.above)
+
+    def _open(self, paths: Iterable[Path]) -> list[Part]:
+        """Return the parts of files that have no installation of their own."""
+        parts = (part for path in paths for part in self.parts_of(path))
+        return [part for part in parts if not self._serves_itself(part)]
 
     def _runners(self, path: Path) -> Iterator[Path]:
         """Yield the notebooks that ``%run`` a notebook that installs packages."""
@@ -116,24 +177,32 @@ class Project:
                        for item in one.links.imports):  # fmt: skip
                     yield other
 
-    def _composed(self, path: Path) -> Iterator[Path]:
-        """Yield the files whose services run in an image."""
+    def _composed(self, part: Part) -> Iterator[Part]:
+        """Yield the services that run in the image of a Dockerfile, or of this stage of it."""
+        path = part.path
+        if kind_of(path) != "docker":
+            return
         above = path.parent.parent if _is_deploying(path.parent) else path.parent
-        for other, one in self.facts.items() if kind_of(path) == "docker" else ():
-            folders = {Path(os.path.normpath(other.parent / word)) for word in one.builds}
-            if folders & {path.parent, above}:
-                yield other
+        last = self.parts_of(path)[-1]
+        stages = {self.parts[one].name for one in self._family(part)}
+        stages |= {""} if last in self._family(part) else set()
+        for other, one in self.parts.items():
+            folders = {Path(os.path.normpath(other.path.parent / word)) for word in one.builds}
+            if folders & {path.parent, above} and one.name in stages:
+                yield from () if self._serves_itself(other) else [other]
 
-    def _named(self, path: Path, words: Iterable[str]) -> Iterator[Path]:
-        """Yield the files with these paths, and the files in folders with them."""
+    def _named(self, path: Path, words: Iterable[str]) -> list[Part]:
+        """Return the files with these paths, and what is in folders with them."""
+        found = []
         for word in words:
             for directory in path.parents:
                 named = Path(os.path.normpath(directory / word.lstrip("/")))
                 if named in self.facts or named in self._below:
-                    yield from [named] if named in self.facts else self._below[named]
+                    found += self._open([named]) if named in self.facts else self._below[named]
                     break
+        return found
 
-    def _around(self, path: Path) -> tuple[Path | None, list[Path]]:
+    def _around(self, path: Path) -> tuple[Path | None, list[Part]]:
         """Return the nearest directory above with code that uses either library, and its files.
 
         Subdirectories with their own lists only count if no other files use one. Without such code,
@@ -145,13 +214,13 @@ class Project:
                 for under in (self._own, self._below):
                     for directory in directories:
                         files = under.get(directory, ())
-                        if any(self.facts[one].needs for one in files if is_wanted(one)):
+                        if any(self.parts[one].needs for one in files if is_wanted(one.path)):
                             return directory, [*self._below.get(path.parent, ()), *files]
         return None, []
 
-    def _under(self, ends: set[Path]) -> dict[Path, list[Path]]:
+    def _under(self, ends: set[Path]) -> dict[Path, list[Part]]:
         """Return the users under each directory, except in subdirectories that are in `ends`."""
-        found: defaultdict[Path, list[Path]] = defaultdict(list)
+        found: defaultdict[Path, list[Part]] = defaultdict(list)
         for folder, files in self._users_in.items():
             for directory in (folder, *folder.parents):
                 found[directory] += files
@@ -162,7 +231,7 @@ class Project:
     # What it needs
 
     def needs(self, path: Path, plain: Needs) -> Needs:
-        """Return what a file must install for the files that it serves.
+        """Return what a file, and each of its parts, must install for what it serves.
 
         Parameters
         ----------
@@ -170,11 +239,17 @@ class Project:
         plain : Needs
             The requirement for mdstorm to write.
         """
-        paths = self.served(path)
-        served = [self.facts[one] for one in paths]
-        keeps = [one for one in paths if self.facts[one].keeps]
+        first, *rest = [self._needs_of(part, plain) for part in self.parts_of(path)]
+        return replace(first, parts=(first, *rest)) if rest else first
+
+    def _needs_of(self, part: Part, plain: Needs) -> Needs:
+        """Return what a part must install for what it serves."""
+        path = part.path
+        parts = self.served(part)
+        served = [self.parts[one] for one in parts]
+        keeps = dict.fromkeys(one.path for one in parts if self.parts[one].keeps)
         imports = frozenset().union(*(one.imports for one in served))
-        listed = self._listed(path)
+        listed = self._listed(part)
         extras = set().union(*(one.extras for one in served))
         builds_session = any(one.builds_session for one in served)
         on_databricks = any(one.on_databricks for one in served)
@@ -202,10 +277,13 @@ class Project:
             is_record=self._is_record(path),
         )
 
-    def _listed(self, path: Path) -> set[str]:
+    def _listed(self, part: Part) -> set[str]:
         """Return the distributions that a list, and other lists for the same code, require."""
-        found = set().union(*(self.facts[one].installs for one in self._included(path)))
-        if is_code(path) or self.facts[path].is_complete:
+        path = part.path
+        included = self._included(path) - {path}
+        found = set(self.parts[part].installs)
+        found |= set().union(*(self.facts[one].installs for one in included))
+        if is_code(path) or self.parts[part].is_complete:
             return found
         directory, _ = self._around(path)
         return found if directory is None else found | self._listed_under[directory]
@@ -229,7 +307,8 @@ class Project:
     @cached_property
     def _is_unused(self) -> bool:
         """Whether there is code, and none of it needs either library."""
-        return bool(self._users) and not any(self.facts[one].needs for one in self._users)
+        is_needed = any(one.needs for one in self.facts.values())
+        return not is_needed and any(map(is_code, self.facts))
 
     def _is_record(self, path: Path) -> bool:
         """Whether a list only records packages: no code is under it, no file mentions it."""

@@ -105,13 +105,15 @@ def examine(
         )
         proposals = workers.map(Examiner.propose, given)
         every = seen | _any(workers.map(Examiner.facts_around, around))
-        lacking: set[Path] = set()
+        lacking: set[tuple[Path, int]] = set()
         while True:
             decisions = decide(proposals, graph, resolving)
             decided = every | workers.map(Examiner.code_after, decisions)
             needs = _needs(Project(decided), decisions, settings)
             # What cannot install mdstorm is told to, so that the code that waits for it can move.
-            needs |= {path: replace(needs[path], moved=True) for path in lacking & needs.keys()}
+            for path, part in lacking:
+                if path in needs:
+                    needs[path] = needs[path].moving(part)
             rendered = workers.map(Examiner.render, needs)
             outcomes = {path: outcome for path, (outcome, _) in rendered.items()}
             after = {path: one for path, (_, one) in rendered.items()}
@@ -122,7 +124,7 @@ def examine(
             if not held:
                 break
             proposals |= held
-            lacking |= {one.path for one in violations}
+            lacking |= {(one.path, one.part) for one in violations}
     outcomes_in_order = [
         FileOutcome(
             path,

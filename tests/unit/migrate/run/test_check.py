@@ -71,6 +71,138 @@ def test_command_that_needs_petastorm_does_not_hide_code_beside_it(
     assert conditions(tmp_path, "misfit") == []
 
 
+#: Files with two installations, of which one only runs what mdstorm does not have.
+_COMPOSE = f"""\
+services:
+  bench:
+    image: python:3.8
+    command: bash -c "pip install petastorm && {SCRIPT}"
+  train:
+    image: python:3.11
+    command: bash -c "pip install {{}} && python t.py"
+"""
+_JOBS = f"""\
+jobs:
+  bench:
+    steps:
+      - uses: actions/setup-python@v5
+        with: {{{{python-version: "3.8"}}}}
+      - run: pip install petastorm
+      - run: {SCRIPT}
+
+  test:
+    steps:
+      - uses: actions/checkout@v4
+      - run: pip install {{}} && pytest
+"""
+_SCRIPTS = f"""\
+bench:
+  script:
+    - pip install mdstorm petastorm
+    - {SCRIPT}
+test:
+  script: pip install {{}} && pytest
+"""
+_STAGES = """\
+FROM python:3.8 AS bench
+RUN pip install petastorm==0.12.1
+CMD ["petastorm-throughput.py"]
+
+FROM python:3.11
+RUN pip install torch {}
+COPY t.py /
+"""
+_ON_STAGE = f"""\
+FROM python:3.11 AS base
+RUN pip install {{}}
+COPY t.py /
+FROM base AS bench
+RUN pip install petastorm && {SCRIPT}
+"""
+_BUILT = f"""\
+FROM python:3.8 as build
+RUN pip install --target /x petastorm
+FROM python:3.8
+COPY --from=build /x /x
+CMD {SCRIPT}
+FROM python:3.11
+RUN pip install {{}}
+COPY t.py /
+"""
+_CONTAINERS = f"""\
+kind: Pod
+spec:
+  containers:
+  - name: bench
+    args: ["-c", "pip install petastorm && {SCRIPT}"]
+  - name: train
+    args: ["-c", "pip install {{}} && python t.py"]
+---
+kind: CronJob
+spec:
+  jobTemplate:
+    spec:
+      containers:
+        - args: ["-c", "pip install petastorm && {SCRIPT}"]
+"""
+_TOX = f"""\
+[testenv]
+deps = {{}}
+[testenv:bench]
+deps =
+    mdstorm
+    petastorm
+commands = {SCRIPT}
+"""
+
+
+@each(
+    ("docker-compose.yml", _COMPOSE),
+    (".github/workflows/ci.yml", _JOBS),
+    (".gitlab-ci.yml", _SCRIPTS),
+    ("Dockerfile", _STAGES),
+    ("Dockerfile", _ON_STAGE),
+    ("Dockerfile", _BUILT),
+    ("pod.yaml", _CONTAINERS),
+    ("tox.ini", _TOX),
+)
+def test_part_with_own_installation_keeps_petastorm_only_there(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    files = {"t.py": READS, name: text.format("petastorm"), "requirements.txt": "petastorm\n"}
+    after = written(tmp_path, files)
+    assert after == {"t.py": MOVED, name: text.format("mdstorm"), "requirements.txt": "mdstorm\n"}
+    assert conditions(tmp_path, "misfit", "python") == []
+
+
+def test_script_with_own_installation_keeps_petastorm_only_there(tmp_path: Path) -> None:
+    install = "pip install petastorm\n"
+    files = {"t.py": READS, "train.sh": install, "bench.sh": f"{install}{SCRIPT}\n"}
+    both = f"pip install mdstorm petastorm\n{SCRIPT}\n"
+    after = written(tmp_path, files)
+    assert after == {"t.py": MOVED, "train.sh": "pip install mdstorm\n", "bench.sh": both}
+
+
+def test_part_without_installation_is_served_by_all_others(tmp_path: Path) -> None:
+    jobs = _JOBS.replace("      - run: pip install petastorm\n", "").format
+    files = {"t.py": READS, "ci.yml": jobs("petastorm"), "requirements.txt": "petastorm\n"}
+    after = written(tmp_path, files)
+    assert after["ci.yml"] == jobs("mdstorm petastorm")
+    assert after["requirements.txt"] == "mdstorm\npetastorm\n"
+
+
+def test_service_is_served_by_the_stage_that_it_runs(tmp_path: Path) -> None:
+    image = "FROM x AS a\nRUN pip install {}\nCOPY t.py /\nFROM x AS b\nRUN pip install {}\n"
+    service = "services:\n  s:\n    build: {{context: ., target: {}}}\n    command: {}\n"
+    files = {"t.py": READS, "Dockerfile": image.format("petastorm", "petastorm")}
+    files["compose.yaml"] = service.format("a", SCRIPT)
+    assert written(tmp_path, files)["Dockerfile"].splitlines()[1] == (
+        "RUN pip install mdstorm petastorm"
+    )
+    files["compose.yaml"] = service.format("b", SCRIPT)
+    assert written(tmp_path, files)["Dockerfile"].splitlines()[1] == "RUN pip install mdstorm"
+
+
 @each("infra/init.sh", "infra/cluster/init.sh")
 def test_script_in_one_file_keeps_petastorm_in_installer_near_it(name: str, tmp_path: Path) -> None:
     files = {"src/t.py": READS, "infra/job.json": f'{{"command": "{SCRIPT}"}}\n'}
@@ -327,20 +459,17 @@ def test_each_requirement_of_petastorm_is_replaced_or_needs_a_person(
 
 
 @each(
-    "BashOperator(bash_command='pip install {} && petastorm-throughput.py x')\n",
     "subprocess.run('petastorm-copy-dataset.py a b', shell=True)\n",
     "subprocess.run(['petastorm-copy-dataset.py', 'a', 'b'])\n",
-    "os.system(f'petastorm-throughput.py {{url}}')\n",
+    "os.system(f'petastorm-throughput.py {url}')\n",
     "os.system('python -m petastorm.tools.copy_dataset a b')\n",
     "def bench(session): session.run('petastorm-throughput.py', 'u')\n",
-    "BashOperator(bash_command='v/bin/pip install {} && v/bin/petastorm-throughput.py x')\n",
     "subprocess.run(['/opt/venv/bin/petastorm-copy-dataset.py', 'a', 'b'])\n",
 )
 def test_command_in_code_keeps_petastorm_while_code_moves(use: str, tmp_path: Path) -> None:
-    files = {"a.py": READS + use.format("petastorm"), "requirements.txt": "petastorm\n"}
+    files = {"a.py": READS + use, "requirements.txt": "petastorm\n"}
     after = written(tmp_path, files)
-    assert after["a.py"] == MOVED + use.format("mdstorm petastorm")
-    assert after["requirements.txt"] == "mdstorm\npetastorm\n"
+    assert after == {"a.py": MOVED + use, "requirements.txt": "mdstorm\npetastorm\n"}
     assert "a.py:2:" in (said := invoke(migrate, tmp_path).stderr)
     assert "PM403 manual" in said
 
@@ -352,6 +481,27 @@ def test_script_in_code_that_mdstorm_has_as_module_needs_review(tmp_path: Path) 
     assert after == {"a.py": MOVED + use, "requirements.txt": "mdstorm\n"}
     assert "a.py:2:" in invoke(migrate, "--check", tmp_path).stderr
     assert invoke(migrate, "--check", tmp_path).exit_code == 1
+
+
+@each(
+    "BashOperator(bash_command='pip install {} && petastorm-throughput.py x')\n",
+    "BashOperator(bash_command='v/bin/pip install {} && v/bin/petastorm-throughput.py x')\n",
+    "os.system('python -m venv v && v/bin/pip install {} && v/bin/petastorm-throughput.py x')\n",
+)
+def test_command_in_code_with_own_installation_keeps_petastorm_only_there(
+    use: str, tmp_path: Path
+) -> None:
+    other = "PythonVirtualenvOperator(requirements=['petastorm'])\n"
+    moved = other.replace("petastorm", "mdstorm")
+    files = {"a.py": f"{READS}{use.format('petastorm')}{other}", "requirements.txt": "petastorm\n"}
+    after = written(tmp_path, files)
+    assert after["a.py"] == f"{MOVED}{use.format('petastorm')}{moved}"
+    assert after["requirements.txt"] == "mdstorm\n"
+    assert "PM403 manual" in invoke(migrate, tmp_path).stderr
+    use = use.replace(" x')", " x && python b.py')")
+    files = {"a.py": f"{READS}{use.format('petastorm')}{other}", "b.py": READS}
+    after = written(tmp_path, files)
+    assert after["a.py"] == f"{MOVED}{use.format('mdstorm petastorm')}{moved}"
 
 
 @each(

@@ -1,0 +1,195 @@
+"""The parts of a file that are installed separately, each with what it runs.
+
+A stage of a Dockerfile, a service, a job, a container, an environment of tox, and a command in
+code that both installs packages and runs a program. What is in no such part is the first part.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from mdstorm_migrate.base.document import Document, Segment, Shift
+from mdstorm_migrate.packaging.commands import installed, runs_in_string
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS
+from mdstorm_migrate.python.module import PythonModule
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a document.
+
+    Attributes
+    ----------
+    spans : tuple of (int, int)
+        Its characters.
+    name : str
+        The name of a stage, or of the stage that a service runs; empty otherwise.
+    above : frozenset of int
+        The numbers of the parts whose packages it has, with its own.
+    is_bare : bool
+        Whether it gets no code of the project, as far as its text shows.
+    """
+
+    spans: tuple[Span, ...]
+    name: str = ""
+    above: frozenset[int] = frozenset()
+    is_bare: bool = False
+
+    def has(self, position: int) -> bool:
+        """Whether the part contains a character."""
+        return any(start <= position < stop for start, stop in self.spans)
+
+
+def parts_of(document: Document, module: PythonModule | None = None) -> list[Part]:
+    """Return the parts of a document, in textual order after the first one; none if it is one."""
+    text = document.text
+    if OLD_ROOT not in text and NEW_ROOT not in text:
+        return []
+    if module is not None:
+        found = [Part((span,), is_bare=_is_bare(value)) for span, value in _commands(module)]
+    elif document.kind == "docker":
+        return _stages(text)
+    elif document.kind == "cluster" and not text.lstrip().startswith("{"):
+        found = list(_in_yaml(text))
+    elif document.kind == "setup_cfg":
+        found = [Part((one.span(),)) for one in _TESTENV.finditer(text)]
+    else:
+        found = []
+    if not found:
+        return []
+    rest = Part(tuple(_between((one.spans[0] for one in found), len(text))))
+    return [
+        Part(one.spans, one.name, frozenset({number}), one.is_bare)
+        for number, one in enumerate([rest, *found])
+    ]
+
+
+def pieces(document: Document) -> list[Document]:
+    """Return a document of each part, or the document itself if it has none."""
+    return [
+        replace(document, segments=[Segment(document.text[a:b], Shift(a)) for a, b in part.spans])
+        for part in parts_of(document)
+    ] or [document]
+
+
+def _between(spans: Iterable[Span], end: int) -> Iterator[Span]:
+    """Yield the spans that are in none of the given ones."""
+    at = 0
+    for start, stop in [*spans, (end + 1, end + 1)]:  # the end of a text is also in it
+        yield at, start
+        at = stop
+
+
+def _commands(module: PythonModule) -> Iterator[tuple[Span, str]]:
+    """Yield the strings that install Petastorm and run what only Petastorm has."""
+    for string in module.scopes.strings if "install" in module.text else ():
+        value = str(string.value)
+        is_statement = isinstance(module.scopes.parents.get(string), ast.Expr)
+        if "install" in value and not is_statement and any(True for _ in installed(value)):
+            runs = runs_in_string(value, "")
+            yield from [(module.span(string), value)] if any(one.holds for one in runs) else []
+
+
+_TESTENV = re.compile(r"^\[testenv:[^\n]*\n(?:(?!\[)[^\n]*(?:\n|\Z))*", re.MULTILINE)
+
+_STAGE = re.compile(
+    r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*(?P<base>\S+)(?:[ \t]+AS[ \t]+(?P<name>\S+))?",
+    re.MULTILINE | re.IGNORECASE,
+)
+#: The stage that an instruction copies from or mounts.
+_OF_STAGE = re.compile(r"\bfrom=([\w.-]+)")
+
+
+def _stages(text: str) -> list[Part]:
+    """Return the stages of a Dockerfile that has several."""
+    found = list(_STAGE.finditer(text))
+    if len(found) < 2:
+        return []
+    starts = [one.start() for one in found]
+    numbers: dict[str, int] = {}
+    parts = [Part(((0, starts[0]),), above=frozenset({0}))]
+    for number, one in enumerate(found, 1):
+        span = one.start(), [*starts, len(text) + 1][number]
+        own = _OF_STAGE.findall(text, *span)
+        above = {numbers[word] for word in (one["base"].lower(), *own) if word in numbers}
+        above = {number}.union(*(parts[other].above for other in above))
+        name = (one["name"] or "").lower()
+        parts.append(Part((span,), name, frozenset(above)))
+        numbers |= {name or str(number - 1): number, str(number - 1): number}
+    return parts
+
+
+_KEYS = "jobs|services|containers|initContainers|templates"
+_HEADER = re.compile(rf"^(?P<indent>[ ]*)(?P<key>{_KEYS}):[ \t]*(?:\#[^\n]*)?\r?$", re.MULTILINE)
+_LINE = re.compile(r"^(?P<indent>[ ]*)(?P<text>[^\s#][^\n]*)\n?", re.MULTILINE)
+_DOCUMENT = re.compile(r"(?<=\n)---(?![^\s])")
+_SCRIPT = re.compile(r"^[ ]+script:", re.MULTILINE)
+_TARGET = re.compile(r"\btarget[ \t]*:[ \t]*[\"']?([\w.-]+)")
+#: Programs that are no code of the project.
+_OTHERS = re.compile(
+    rf"""{"|".join(map(re.escape, SCRIPTS))}
+    | \bpython[\d.]*["']?,?[ \t]+["']?-m["']?,?[ \t]+["']?(?:pip|venv|{OLD_ROOT})\b""",
+    re.VERBOSE,
+)
+#: How a container or a job gets code of the project, or runs it.
+_GETS_CODE = re.compile(
+    r"""\b(?:volumes|volumeMounts|build|checkout)\b | \.(?:py|ipynb)\b | \bpytest\b
+    | \bpython[\d.]*["']?,?[ \t]""",
+    re.VERBOSE,
+)
+
+
+def _is_bare(text: str) -> bool:
+    return _GETS_CODE.search(_OTHERS.sub("", text)) is None
+
+
+def _in_yaml(text: str) -> Iterator[Part]:
+    """Yield the services, jobs and containers in YAML, and other documents if it has several."""
+    starts = [0, *(one.start() for one in _DOCUMENT.finditer(text))]
+    for start, stop in pairwise([*starts, len(text) + 1]):
+        found = list(_blocks(text, start, stop))
+        yield from found or ([Part(((start, stop),))] if len(starts) > 1 else ())
+
+
+def _blocks(text: str, start: int, stop: int) -> Iterator[Part]:
+    """Yield the services, jobs and containers in one document of YAML."""
+    at = start
+    for header in _HEADER.finditer(text, start, stop):
+        if header.start() < at:
+            continue  # within another part
+        for first, last in _children(text, header.end() + 1, stop, len(header["indent"])):
+            block, at = text[first:last], last
+            is_item = header["key"] == "jobs" and block.lstrip().startswith("-")
+            target = _TARGET.search(block)
+            name = target[1].lower() if target else ""
+            yield Part(((first, last),), name, is_bare=not is_item and _is_bare(block))
+    if at == start and _SCRIPT.search(text, start, stop):
+        for first, last in _children(text, start, stop, -1):
+            if _SCRIPT.search(text, first, last):
+                yield Part(((first, last),))
+
+
+def _children(text: str, start: int, stop: int, above: int) -> Iterator[Span]:
+    """Yield the entries of the mapping or list that begins at a line, below a key at `above`."""
+    indent, of_items = -1, False
+    begin = start
+    for line in _LINE.finditer(text, start, stop):
+        own, is_item = len(line["indent"]), line["text"].startswith("-")
+        if indent < 0:
+            if own < above or (own == above and not is_item):
+                return
+            indent, of_items, begin = own, is_item, line.start()
+        elif own < indent or (own == indent and is_item != of_items):
+            yield begin, line.start()
+            return
+        elif own == indent:
+            yield begin, line.start()
+            begin = line.start()
+    if indent >= 0:
+        yield begin, stop
