@@ -173,18 +173,7 @@ def rank_work(
     InvalidArgumentError
         If the streams, the world or the state are incompatible with the order.
     """
-    world = order.world.replicated(order.replication)
-    order = order.resolved(world.num_nodes)
-    if initial_physical_nodes is not None:
-        as_integer("initial_physical_nodes", initial_physical_nodes, 1)
-    rest = Epoch(
-        order=order,
-        streams=tuple(order.samples(epoch)),
-        world=world,
-        epoch=as_integer("epoch", epoch, 0),
-        sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
-        initial_physical_nodes=initial_physical_nodes,
-    )
+    rest = _rest(order, epoch, sample_in_epoch, initial_physical_nodes)
     methods: dict[str, Callable[[Epoch], _Batches]] = {
         "random": _random,
         "per_stream": _per_stream,
@@ -203,6 +192,47 @@ def rank_work(
             of_worker[part] = batches(numbers)
         of_worker[own:] = -1
     return ids
+
+
+def stored_order(
+    order: ElasticSettings,
+    epoch: int,
+    sample_in_epoch: int = 0,
+    initial_physical_nodes: int | None = None,
+    num_workers: int = 1,
+) -> range | None:
+    """Return what `rank_work` would, without padding, if it is one range; otherwise None.
+
+    A range takes no memory and no time: for a dataset of a billion rows, the array has 8 GB.
+    """
+    rest = _rest(order, epoch, sample_in_epoch, initial_physical_nodes)
+    if (
+        order.shuffle
+        or order.batching_method != "random"
+        or (rest.world.size, rest.canonical_nodes, num_workers) != (1, 1, 1)
+        or not all(np.array_equal(stream.sizes, stream.counts) for stream in rest.streams)
+    ):
+        return None
+    size = sum(int(stream.counts.sum()) for stream in rest.streams)
+    _partition(rest, size, rest.sample_in_epoch)  # raises if the epoch ends before
+    return range(rest.sample_in_epoch, size)
+
+
+def _rest(
+    order: ElasticSettings, epoch: int, sample_in_epoch: int, initial_physical_nodes: int | None
+) -> Epoch:
+    world = order.world.replicated(order.replication)
+    order = order.resolved(world.num_nodes)
+    if initial_physical_nodes is not None:
+        as_integer("initial_physical_nodes", initial_physical_nodes, 1)
+    return Epoch(
+        order=order,
+        streams=tuple(order.samples(epoch)),
+        world=world,
+        epoch=as_integer("epoch", epoch, 0),
+        sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
+        initial_physical_nodes=initial_physical_nodes,
+    )
 
 
 def samples_of_ranks(

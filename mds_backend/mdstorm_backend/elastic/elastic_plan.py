@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.elastic.batching import rank_work, samples_of_ranks
+from mdstorm_backend.elastic.batching import rank_work, samples_of_ranks, stored_order
 from mdstorm_backend.elastic.elastic_settings import ElasticSettings
 from mdstorm_backend.elastic.sampling import Ids
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import Chunk, Plan, Position, Samples, ceil_div
+from mdstorm_backend.order.chunk import numbers_of
 
 #: With this many samples or more, computing an epoch's ids takes longer than reading a few batches.
 MANY_SAMPLES = 1 << 17
@@ -54,7 +55,7 @@ class ElasticPlan(Plan):
         return self.order.batch_size if self.order.states_batch_size else self.batching.size
 
     @property
-    def _ids_of_parts(self) -> list[Ids]:
+    def _ids_of_parts(self) -> list[Chunk]:
         """The samples of each part, from the beginning of the plan to the end of the epoch.
 
         Raises
@@ -202,14 +203,15 @@ class ElasticPlan(Plan):
     def _of_all_parts(self) -> Samples:
         found: dict[int, Ids] = {}
         size = self.batching.size
-        for part, ids in enumerate(self._ids_of_parts):
+        for part, chunk in enumerate(self._ids_of_parts):
+            ids = numbers_of(chunk)
             for number, offset in enumerate(self._offsets(part, 0)):
                 found[offset] = ids[number * size : (number + 1) * size]
         batches = [found[offset] for offset in sorted(found)]
         joined = np.concatenate([np.empty(0, np.int64), *batches])
         return Samples(iter([joined]), map(len, batches), count(1))
 
-    def _halves(self, ids: Ids) -> Iterator[Chunk]:
+    def _halves(self, ids: Chunk) -> Iterator[Chunk]:
         """Yield the ids in two halves, and start computing the next epoch in between."""
         middle = len(ids) // 2
         if middle:
@@ -286,8 +288,11 @@ def _taken_of_each(offset: int, batches: list[int]) -> list[int]:
     return taken
 
 
-def _remaining_ids(order: ElasticSettings, *arguments: Any) -> list[Ids]:
+def _remaining_ids(order: ElasticSettings, *arguments: Any) -> list[Chunk]:
     """Return the remaining sample ids of each worker's part, without padding."""
+    in_order = stored_order(order, *arguments)
+    if in_order is not None:
+        return [in_order]
     return [_without_padding(part.reshape(-1)) for part in rank_work(order, *arguments)]
 
 

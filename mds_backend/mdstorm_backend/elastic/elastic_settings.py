@@ -20,11 +20,12 @@ from mdstorm_backend.base.checks import (
 from mdstorm_backend.elastic import sampling
 from mdstorm_backend.elastic.epoch_cache import EpochCache
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
-from mdstorm_backend.elastic.sampling import Ids, ShardSample
+from mdstorm_backend.elastic.sampling import ShardSample
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import (
     DEFAULT_SEED,
+    Chunk,
     Order,
     Position,
     StreamShape,
@@ -78,7 +79,7 @@ class ElasticSettings(Order):
     streams: tuple[StreamShape, ...] = field(default=(), repr=False)
     states_batch_size: bool = True
     follows_world: bool | None = None
-    cache: EpochCache[list[Ids]] = field(default_factory=EpochCache, repr=False, compare=False)
+    cache: EpochCache[list[Chunk]] = field(default_factory=EpochCache, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_flag("shuffle", self.shuffle)

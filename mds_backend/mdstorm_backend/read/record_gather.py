@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.format import Batch, Column, Schema
 from mdstorm_backend.order.chunk import ShardRows
-from mdstorm_backend.read.block import FEW_SHARDS, Located, Selection
+from mdstorm_backend.read.block import FEW_SHARDS, Located, Positions, Selection
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.matrices import Matrix, Strip, matrices_of, record_view, strips_of
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -95,13 +95,11 @@ class RecordGatherer:
         selections: list[Selection] = []
         position = 0
         for part in parts:
-            for start in range(0, len(part), self._chunk_rows):
-                chosen = part[start : start + self._chunk_rows]
-                for records, places in self._found(chosen, position, strips, selections):
-                    viewed = records.view(self._view)
-                    for strip, memory in strips:
-                        strip.fill(memory, places, viewed)
-                position += len(chosen)
+            for records, places in self._found(part, position, strips, selections):
+                viewed = records.view(self._view)
+                for strip, memory in strips:
+                    strip.fill(memory, places, viewed)
+            position += len(part)
         for column in self._converted:
             stored = batch[column.name]
             is_masked = column.name in self._masked
@@ -123,26 +121,44 @@ class RecordGatherer:
         """
         scattered = part.scattered()
         if scattered is None or scattered.is_sorted:
-            chosen = list(part.selections(position))
-            for shard, rows, places in chosen:
-                records = self._records(shard)
+            for shard, rows, places in part.selections(position):
                 assert isinstance(places, slice)
-                if isinstance(rows, slice):
-                    yield records[rows], places
-                elif self._is_whole:
-                    records.take(rows, out=strips[0][1][places], mode="clip")
-                else:
-                    yield records.take(rows, mode="clip"), places
-        else:
-            filled, shards = slice(position, position + len(part)), part.opened
+                if self._masked:
+                    selections.append((shard, rows, places))
+                yield from self._in_chunks(self._records(shard), rows, places, strips)
+            return
+        for start in range(0, len(part), self._chunk_rows):
+            chosen = part[start : start + self._chunk_rows]
+            filled = slice(position + start, position + start + len(chosen))
+            scattered = chosen.scattered()
+            assert scattered is not None
             if self._is_whole:
-                self._gather(shards, scattered, strips[0][1][filled])
+                self._gather(part.opened, scattered, strips[0][1][filled])
             else:
-                records = np.empty(len(part), self._opaque)
-                yield self._gather(shards, scattered, records), filled
-            chosen = list(part.selections(position)) if self._masked else []
-        if self._masked:
-            selections += chosen
+                records = np.empty(len(chosen), self._opaque)
+                yield self._gather(part.opened, scattered, records), filled
+            if self._masked:
+                selections += chosen.selections(position + start)
+
+    def _in_chunks(
+        self,
+        records: npt.NDArray[np.void],
+        rows: Positions,
+        places: slice,
+        strips: Sequence[tuple[Strip | Matrix, npt.NDArray[Any]]],
+    ) -> Iterator[tuple[npt.NDArray[np.void], slice]]:
+        """Yield some records of one shard, and their places in a block, a few at a time."""
+        if isinstance(rows, slice):
+            records = records[rows]
+        for start in range(places.start, places.stop, self._chunk_rows):
+            filled = slice(start, min(start + self._chunk_rows, places.stop))
+            chosen = slice(filled.start - places.start, filled.stop - places.start)
+            if isinstance(rows, slice):
+                yield records[chosen], filled
+            elif self._is_whole:
+                records.take(rows[chosen], out=strips[0][1][filled], mode="clip")
+            else:
+                yield records.take(rows[chosen], mode="clip"), filled
 
     def _gather(
         self, shards: Sequence[Shard], scattered: ShardRows, records: npt.NDArray[np.void]

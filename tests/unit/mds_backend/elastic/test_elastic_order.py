@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.mds_backend.elastic.examples import patient, world_work
 
 from mdstorm_backend.elastic import ElasticOrder, partition, shuffle
-from mdstorm_backend.elastic.batching import rank_work
+from mdstorm_backend.elastic.batching import rank_work, stored_order
 from mdstorm_backend.elastic.elastic_settings import BATCHING_METHODS
 from mdstorm_backend.elastic.sampling import samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
@@ -168,6 +169,25 @@ def test_completed_epoch_leaves_no_batches_on_any_rank(
     for rank in range(world.size):
         at = replace(order, streams=STREAMS, world=World(rank, world.size, ranks))
         assert rank_work(at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
+
+
+@pytest.mark.parametrize("seen", [0, 1, 24, 200, 201])
+@pytest.mark.parametrize("method", ["random", "per_stream"])
+def test_stored_order_is_a_range_of_the_same_samples_or_none(method: str, seen: int) -> None:
+    worlds, canonical, sizes = [World(), World(1, 2, 2)], [None, 1, 4], [None, 100, 200]
+    for shuffle_, world, nodes, size, workers in product(
+        [False, True], worlds, canonical, sizes, [1, 3]
+    ):
+        order = ElasticOrder(3, shuffle_, batching_method=method, epoch_size=size)
+        order = replace(order, num_canonical_nodes=nodes, world=world, streams=STREAMS)
+        if seen > (size or 200) + 3 * world.size:
+            continue
+        found = stored_order(order, 1, seen, None, workers)
+        is_stored = (shuffle_, method, world.size, workers) == (False, "random", 1, 1)
+        assert (found is not None) == (is_stored and nodes != 4 and size != 100)
+        if found is not None:
+            work = rank_work(order, 1, seen, None, workers)
+            assert work[work >= 0].tolist() == list(found)
 
 
 def test_replicated_ranks_read_the_same_samples() -> None:
