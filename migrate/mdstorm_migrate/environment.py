@@ -185,8 +185,12 @@ _PYTHONS = re.compile(
     (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]* )""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
-#: The environments of tox, and their versions of Python, as in ``py39-torch`` or ``py{39,310}``.
-_TOX = re.compile(r"^env_?list[ \t]*=[^\n]*(?:\n[ \t]+[^\n]*)*", re.MULTILINE)
+#: The environments of tox, and SageMaker's version of Python.
+_ENVIRONMENTS = re.compile(
+    r"""^env_?list[ \t]*=[^\n]*(?:\n[ \t]+[^\n]*)* | \bpy_version["']?[ \t]*[:=][ \t]*["']\w+""",
+    re.MULTILINE | re.VERBOSE,
+)
+#: The version of Python in the name of an environment, as in ``py39-torch`` or ``py{39,310}``.
 _FACTOR = re.compile(r"\bpy\{?(?P<value>3\.?\d+(?:[ \t]*,[ \t]*3\.?\d+)*)(?![\w.])")
 _NUMBERS = re.compile(r"\d+\.\d+")
 #: Patterns of the places where projects declare the Python versions that they support.
@@ -252,7 +256,7 @@ def _old_pythons(document: Document) -> Iterator[tuple[int, StatedVersion]]:
             for version in _NUMBERS.findall(found["value"]):
                 if not needed.contains(version):
                     old.setdefault(version, text.index(version, start))
-    for found in _TOX.finditer(text):
+    for found in _ENVIRONMENTS.finditer(text):
         for one in _FACTOR.finditer(text, *found.span()):
             for minor in re.findall(r"3\.?(\d+)", one["value"]):
                 if not needed.contains(f"3.{minor}"):

@@ -115,6 +115,11 @@ class Needs:
         )
         return replace(self, moved=self.moved or not part, parts=parts)
 
+    def with_user(self) -> Needs:
+        """Return the needs if some code uses what the file installs."""
+        parts = tuple(replace(one, is_unused=False) for one in self.parts)
+        return replace(self, is_unused=False, parts=parts)
+
     @property
     def why_petastorm_stays(self) -> str:
         """The reason why Petastorm remains required; `importers` must not be empty."""

@@ -34,12 +34,15 @@ class Part:
         The numbers of the parts whose packages it has, with its own.
     is_bare : bool
         Whether it gets no code of the project, as far as its text shows.
+    function : ast.FunctionDef or None
+        The function for which it lists packages.
     """
 
     spans: tuple[Span, ...]
     name: str = ""
     above: frozenset[int] = frozenset()
     is_bare: bool = False
+    function: ast.FunctionDef | None = None
 
     def has(self, position: int) -> bool:
         """Whether the part contains a character."""
@@ -52,7 +55,8 @@ def parts_of(document: Document, module: PythonModule | None = None) -> list[Par
     if OLD_ROOT not in text and NEW_ROOT not in text:
         return []
     if module is not None:
-        found = [Part((span,), is_bare=_is_bare(value)) for span, value in _commands(module)]
+        found = [*_commands(module), *_environments(module)]
+        found.sort(key=lambda one: one.spans)
     elif document.kind == "docker":
         return _stages(text)
     elif document.kind == "cluster" and not text.lstrip().startswith("{"):
@@ -64,10 +68,7 @@ def parts_of(document: Document, module: PythonModule | None = None) -> list[Par
     if not found:
         return []
     rest = Part(tuple(_between((one.spans[0] for one in found), len(text))))
-    return [
-        Part(one.spans, one.name, frozenset({number}), one.is_bare)
-        for number, one in enumerate([rest, *found])
-    ]
+    return [replace(one, above=frozenset({number})) for number, one in enumerate([rest, *found])]
 
 
 def pieces(document: Document) -> list[Document]:
@@ -86,14 +87,38 @@ def _between(spans: Iterable[Span], end: int) -> Iterator[Span]:
         at = stop
 
 
-def _commands(module: PythonModule) -> Iterator[tuple[Span, str]]:
+def _commands(module: PythonModule) -> Iterator[Part]:
     """Yield the strings that install Petastorm and run what only Petastorm has."""
     for string in module.scopes.strings if "install" in module.text else ():
         value = str(string.value)
         is_statement = isinstance(module.scopes.parents.get(string), ast.Expr)
-        if "install" in value and not is_statement and any(True for _ in installed(value)):
-            runs = runs_in_string(value, "")
-            yield from [(module.span(string), value)] if any(one.holds for one in runs) else []
+        is_installing = "install" in value and not is_statement and any(installed(value))
+        if is_installing and any(one.holds for one in runs_in_string(value, "")):
+            yield Part((module.span(string),), is_bare=_is_bare(value))
+
+
+#: Arguments with the packages of an environment in which only a function runs.
+_PACKAGES = ("packages_to_install", "requirements")
+
+
+def _environments(module: PythonModule) -> Iterator[Part]:
+    """Yield the lists of packages for a function, which is decorated, or given to the same call."""
+    if not any(word in module.text for word in _PACKAGES):
+        return
+    functions = {one.name: one for one in module.scopes.nodes[ast.FunctionDef]}
+    for word in module.scopes.nodes[ast.keyword]:
+        call = module.scopes.parents[word]
+        if (
+            word.arg in _PACKAGES
+            and isinstance(word.value, ast.List)
+            and isinstance(call, ast.Call)
+        ):
+            given = [*call.args[:1], *(one.value for one in call.keywords)]
+            function = module.scopes.parents.get(call)
+            for one in (functions.get(one.id) for one in given if isinstance(one, ast.Name)):
+                function = one or function
+            if isinstance(function, ast.FunctionDef):
+                yield Part((module.span(word.value),), is_bare=True, function=function)
 
 
 _TESTENV = re.compile(r"^\[testenv:[^\n]*\n(?:(?!\[)[^\n]*(?:\n|\Z))*", re.MULTILINE)

@@ -229,8 +229,13 @@ def missing(path: str) -> str | None:
     return None
 
 
+def is_known(path: str) -> bool:
+    """Whether a path names a part of either library that both have, and not a whole library."""
+    root, _, rest = path.replace(":", ".").partition(".")
+    return root in (OLD_ROOT, NEW_ROOT) and missing(f"{OLD_ROOT}.{rest}") is None
+
+
 def is_configured(path: str) -> bool:
     """Whether a value of configuration is a function or class of either library."""
-    root, _, rest = path.replace(":", ".").partition(".")
-    old = f"{OLD_ROOT}.{rest}"
-    return root in (OLD_ROOT, NEW_ROOT) and missing(old) is None and not is_module(old)
+    _, _, rest = path.replace(":", ".").partition(".")
+    return is_known(path) and not is_module(f"{OLD_ROOT}.{rest}")

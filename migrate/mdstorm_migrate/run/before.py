@@ -110,10 +110,12 @@ def _environment(examined: Examined, seen: Mapping[Path, Seen]) -> Iterator[Cond
     needed = required(frozenset(extras))
     stating = sorted(path for path, one in seen.items() if one.versions)
     for path in stating:
-        if path in installers or (not is_code(path) and serving.has(path)):
+        if path in installers or serving.has(path):
             stay = {one.number for one in project.parts_of(path) if project.stays(one)}
-            moved = [one for one in seen[path].versions if one.part not in stay]
-            yield from conditions_of(path, moved, needed)
+            launches = is_code(path) and path not in installers
+            versions = (one for one in seen[path].versions if one.part not in stay)
+            found = (one for one in versions if one.subject == "python" or not launches)
+            yield from conditions_of(path, found, needed)
 
 
 def _remaining_mentions(outcomes: Iterable[FileOutcome]) -> Iterator[Condition]:

@@ -37,12 +37,13 @@ from mdstorm_migrate.petastorm.names import (
     NEW_ROOT,
     OLD_ROOT,
     is_configured,
+    is_known,
     is_within,
     words,
 )
 from mdstorm_migrate.python.calls import PATCHING, RESOLVING, is_docstring, resolved_as
 from mdstorm_migrate.python.links import Links, all_imports, dotted_import, links_of, resolves
-from mdstorm_migrate.python.module import PythonModule, parse_python
+from mdstorm_migrate.python.module import PythonModule, parse_python, string_value
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules import pm403_setup
 from mdstorm_migrate.run.discover import CODE, is_code
@@ -85,6 +86,8 @@ COMMANDS: frozenset[Kind] = frozenset(
 _CONFIGURED: frozenset[Kind] = frozenset({"cluster", "conda", "text"})
 #: Names of files that describe an environment, in addition to lists and files with commands.
 _ENVIRONMENT = frozenset({".python-version", "runtime.txt", "setup.py"})
+#: An argument for what launches code with the version of Python that it names.
+_LAUNCHES = "py_version"
 #: The suffix of a list of requirements.
 _LIST_SUFFIX = re.compile(r"\.(?:in|pip|txt)\b")
 _FILE_NAME = re.compile(r"[\w.-]+")
@@ -280,8 +283,12 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             imports = frozenset(_imports(path, text, known, whole.links, parts[1:]))
             yield replace(whole, imports=imports, needs=frozenset(_needs(path, imports)))
             continue
-        piece = Document("shell" if known.modules else document.kind, [Segment(text)], path)
+        kind = document.kind if part.function or not known.modules else "shell"
+        piece = Document(kind, [Segment(text)], path)
         imports = frozenset(_named_in(piece))
+        if part.function is not None:
+            text += document.text[slice(*known.modules[0].span(part.function))]
+            imports = frozenset(_imported_in(part.function, text))
         needs = frozenset(_needs(path, imports))
         found = replace(
             whole,
@@ -314,13 +321,19 @@ def _file(path: Path, data: bytes, known: Parsed | None) -> DecodedFile:
     if known is not None:
         return known.file
     is_described = kind_of(path) in LISTS | COMMANDS or path.name in _ENVIRONMENT
+    is_described |= path.suffix == ".py" and _LAUNCHES.encode() in data
     return read_file(path, data) if is_described else DecodedFile("", ())
 
 
 def _describing(file: DecodedFile, is_installing: bool) -> list[Document]:
     """Return the documents that list, install or describe what code runs with."""
-    others = ("lock", "markdown", "other", "text", *(() if is_installing else ("python",)))
-    return [one for one in file.documents if one.kind not in others]
+    others = ("lock", "markdown", "other", "text")
+    return [
+        one
+        for one in file.documents
+        if one.kind not in others
+        and (one.kind != "python" or is_installing or _LAUNCHES in one.text)
+    ]
 
 
 # What code imports
@@ -338,8 +351,8 @@ def _imports(
     path: Path, text: str, known: Parsed | None, links: Links, parts: Sequence[Part] = ()
 ) -> Iterator[str]:
     """Yield the dotted names that a file imports, configures or runs, outside of these parts."""
-    if is_code(path) and any(one in text for one in _USES_PANDAS):
-        yield "pandas"
+    if is_code(path):
+        yield from _used_pandas(text)
     if known is None:
         if is_code(path):
             yield from (dotted_import(one) for one in links.imports if one.bound and not one.level)
@@ -353,6 +366,16 @@ def _imports(
     yield from (OLD_ROOT for cell in known.file.broken if cell.imports)
     for document in known.file.documents:
         yield from _named_in(document)
+
+
+def _used_pandas(text: str) -> Iterator[str]:
+    yield from ["pandas"] if any(one in text for one in _USES_PANDAS) else []
+
+
+def _imported_in(function: ast.FunctionDef, text: str) -> Iterator[str]:
+    """Yield the dotted names that a function imports itself."""
+    yield from _used_pandas(text)
+    yield from (dotted_import(one) for one in all_imports(ast.walk(function)) if not one.level)
 
 
 def _named_in(document: Document) -> Iterator[str]:
@@ -383,6 +406,10 @@ def _imported_by_name(module: PythonModule) -> Iterator[str]:
         for string in module.scopes.nodes[ast.Constant]:
             if isinstance(string.value, str) and resolved_as(module, string) == "imported":
                 yield string.value
+    if NEW_ROOT in module.text and _NAMES_PART.search(module.text) and resolves(module.text):
+        for table in module.scopes.nodes[ast.Dict]:
+            values = (string_value(one) or "" for one in table.values)
+            yield from (one for one in values if is_known(one) and is_within(one, NEW_ROOT))
 
 
 def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:

@@ -253,7 +253,8 @@ class Project:
         extras = set().union(*(one.extras for one in served))
         builds_session = any(one.builds_session for one in served)
         on_databricks = any(one.on_databricks for one in served)
-        is_given = is_code(path) or any(one.is_given_session for one in served)
+        is_hosted = is_code(path) and not self.parts[part].is_bare
+        is_given = is_hosted or any(one.is_given_session for one in served)
         if on_databricks or (is_given and not builds_session):  # the host provides Spark
             extras.discard("spark")
         elif any(is_within(one, "pyspark") for one in imports):

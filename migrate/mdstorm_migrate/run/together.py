@@ -182,7 +182,7 @@ def migrate_alone(
     if path is not None and is_code(name):
         found = migration.code_after(ALONE)
         if found.installs:
-            needs = replace(Project({name: found}).needs(name, needs), is_unused=False)
+            needs = Project({name: found}).needs(name, needs).with_user()
     return migration.outcome(needs)
 
 

@@ -381,6 +381,20 @@ def test_check_fails_after_migration_while_environment_does_not_fit(
 
 
 @each(
+    ({}, "py_version='py38'", ["launch.py:1"]),
+    ({}, "py_version='py310'", []),
+    ({}, "py_version='py38', image='pandas==1.0'", ["launch.py:1"]),
+    ({"src/a.py": STAYS, "src/requirements.txt": "petastorm\n"}, "py_version='py38'", []),
+)
+def test_python_of_job_that_code_launches_must_fit(
+    files: dict[str, str], use: str, misfits: list[str], tmp_path: Path
+) -> None:
+    moved = {"src/a.py": MOVED, "src/requirements.txt": "mdstorm\n"}
+    write_files(tmp_path, {**moved, **files, "launch.py": f"PyTorch(source_dir='src', {use})\n"})
+    assert conditions(tmp_path, "python", "pin") == misfits
+
+
+@each(
     ({"a.py": STAYS, "requirements.txt": "mdstorm\n"}, ["requirements.txt:1"]),
     ({"a.py": MOVED, "requirements.txt": "x\npetastorm\n"}, ["requirements.txt:2"]),
     ({"a.py": MOVED, "requirements.txt": "mdstorm\n"}, []),
@@ -582,6 +596,13 @@ def test_library_in_table_of_modules_to_import_needs_review(use: str, tmp_path: 
     assert "lazy.py:2:" in invoke(migrate, "--check", tmp_path).stderr
 
 
+@each("import_module(_OF[name])", "get_class(_OF[name])")
+def test_module_of_mdstorm_in_table_to_import_is_installed(use: str, tmp_path: Path) -> None:
+    table = "_OF = {'make_reader': 'petastorm', 'DataLoader': 'mdstorm.pytorch'}\n"
+    files = {"lazy.py": f"import importlib\n{table}{use}\n", "requirements.txt": "petastorm\n"}
+    assert written(tmp_path, files)["requirements.txt"] == "mdstorm[torch]\npetastorm\n"
+
+
 @each("get_method('petastorm.make_reader')", "get_class('petastorm.pytorch.DataLoader')")
 def test_name_that_hydra_looks_up_is_renamed(use: str, tmp_path: Path) -> None:
     code = f"from hydra.utils import get_class, get_method\n{use}\n"
@@ -629,6 +650,23 @@ def test_list_in_code_has_extras_of_code_that_it_imports(use: str, tmp_path: Pat
     code = f"{READS}from schema import S\n{use.replace('{}', 'petastorm')}"
     after = written(tmp_path, {"a.py": code, "schema.py": schema})["a.py"]
     assert use.replace("{}", "mdstorm[images]") in after
+
+
+_TYPES = "    from pyspark.sql.types import LongType\n"
+
+
+@each(
+    "def f():\n    {}{}PythonVirtualenvOperator(python_callable=f, requirements=['{}'])\n",
+    "@task.virtualenv(requirements=['{2}'])\ndef f():\n    {0}{1}",
+    "@dsl.component(packages_to_install=['{2}'])\ndef f():\n    {0}{1}",
+    "def f():\n    {}{}create_component_from_func(f, packages_to_install=['{}'])\n",
+)
+def test_environment_of_function_has_what_the_function_imports(use: str, tmp_path: Path) -> None:
+    files = {"a.py": use.format(READS, _TYPES, "petastorm"), "b.py": f"import pandas\n{STAYS}"}
+    after = written(tmp_path, files)["a.py"]
+    assert after == use.format(MOVED, _TYPES, "mdstorm[spark]")
+    files["a.py"] = "import pyspark\n" + use.format(READS, "", "petastorm")
+    assert written(tmp_path, files)["a.py"].endswith(use.format(MOVED, "", "mdstorm"))
 
 
 def test_image_that_copies_nothing_installs_what_it_runs(tmp_path: Path) -> None:
