@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -25,6 +25,8 @@ RESOLVING = IMPORTING | _LOCATING
 _IMPORTERS = frozenset({"hydra", "importlib", "pkgutil", "pydoc", "pytest", "runpy"})
 #: Unqualified names of functions that replace the object at a dotted path.
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
+#: Methods that add their arguments to the collection that they are called on.
+_ADDING = frozenset({"add", "append", "extend", "insert", "update"})
 #: Functions that call their first argument and pass it their other arguments.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
 
@@ -81,6 +83,61 @@ def reads_of_value(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
     statement = module.scopes.parents.get(node)
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         yield from reads(module, statement)
+
+
+def reads_bound(
+    module: PythonModule, parent: ast.AST, value: ast.AST
+) -> Iterator[ast.Name | ast.Attribute]:
+    """Yield the reads of the names that `parent`, the parent of `value`, binds to it or its parts.
+
+    Scopes are not distinguished. A collection that the value is added to counts.
+    """
+    names = {name for target in _targets(parent, value) for name in _names_in(target)}
+    nodes = module.scopes.nodes
+    for one in (*nodes[ast.Name], *nodes[ast.Attribute]) if names else ():
+        is_read = isinstance(one.ctx, ast.Load) and one is not value
+        if is_read and last_name(one) in names:
+            yield one
+
+
+def _targets(parent: ast.AST, value: ast.AST) -> Iterable[ast.AST | None]:
+    """Return what `parent` binds to `value` or to parts of it."""
+    match parent:
+        case ast.Assign(targets=targets, value=bound) if bound is value:
+            return targets
+        case (
+            ast.AnnAssign(target=target, value=bound)
+            | ast.AugAssign(target=target, value=bound)
+            | ast.NamedExpr(target=target, value=bound)
+            | ast.For(target=target, iter=bound)
+            | ast.AsyncFor(target=target, iter=bound)
+            | ast.withitem(optional_vars=target, context_expr=bound)
+        ) if bound is value:
+            return [target]
+        case ast.Call(func=ast.Attribute(value=target, attr=method), args=[*_, bound]):
+            return [target] if bound is value and method in _ADDING else ()
+        case ast.Match(subject=bound, cases=cases) if bound is value:
+            return [one.pattern for one in cases]
+    loops = getattr(parent, "generators", ())
+    return [loop.target for loop in loops if loop.iter is value]
+
+
+def _names_in(target: ast.AST | None) -> Iterator[str]:
+    """Yield the names of variables and attributes that a target or a pattern binds."""
+    match target:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            yield name
+        case ast.Subscript(value=inner) | ast.Starred(value=inner):
+            yield from _names_in(inner)
+        case ast.Tuple(elts=inner) | ast.List(elts=inner):
+            yield from (name for one in inner for name in _names_in(one))
+        case ast.pattern():
+            for one in ast.walk(target):
+                match one:
+                    case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                        yield name
+                    case ast.MatchMapping(rest=str(name)):
+                        yield name
 
 
 def called(call: ast.Call | None) -> str:

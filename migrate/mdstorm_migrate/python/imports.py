@@ -17,7 +17,7 @@ from mdstorm_migrate.petastorm.names import (
     is_within,
     missing,
 )
-from mdstorm_migrate.python.calls import call_with_first, called, is_docstring
+from mdstorm_migrate.python.calls import call_with_first, called, is_docstring, reads_bound
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 
@@ -244,6 +244,9 @@ def missing_prefix(module: PythonModule, node: ast.expr, path: str) -> str | Non
 def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bool:
     """Whether a version is compared or required, in any form and under any name."""
     for parent in module.ancestors(node):
+        reads = reads_bound(module, parent, node) if depth else ()
+        if any(_is_compared(module, read, depth - 1) for read in reads):
+            return True
         match parent:
             case ast.Compare() | ast.Match():
                 return True
@@ -254,13 +257,6 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
                     return True
                 if function is not node and not _CONVERSIONS.match(last_name(function)):
                     return False
-            case ast.Assign(targets=targets) if depth:
-                names = {last_name(one) for target in targets for one in ast.walk(target)
-                         if isinstance(one, ast.Name | ast.Attribute)}  # fmt: skip
-                nodes = module.scopes.nodes
-                read = [one for one in (*nodes[ast.Name], *nodes[ast.Attribute])
-                        if last_name(one) in names and isinstance(one.ctx, ast.Load)]  # fmt: skip
-                return any(_is_compared(module, one, depth - 1) for one in read)
             case ast.stmt():
                 return False
         node = parent

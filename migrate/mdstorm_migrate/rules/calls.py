@@ -16,6 +16,7 @@ from mdstorm_migrate.python.calls import (
     keys_of,
     keywords_of_call,
     library_of,
+    reads_bound,
 )
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
@@ -184,8 +185,8 @@ _CONVERTERS = {"SparkDatasetConverter", "make_spark_converter"}
 _OPENING = re.compile(r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy", re.IGNORECASE)
 #: Functions that return the same paths in a different form.
 _SAME = re.compile(
-    "Path|basename|concat|enumerate|format|join|list|next|removeprefix|replace|reversed|sorted|split"
-    "|str|strip|urlparse|zip"
+    "Path|basename|chain|choice|concat|enumerate|filter|format|fspath|islice|iter|join|list|max|min"
+    "|next|removeprefix|replace|reversed|sample|set|sorted|split|str|strip|tuple|urlparse|zip"
 )
 #: Functions of libraries that only show paths, test them, or put them in arrays.
 _SHOWING = re.compile(
@@ -233,24 +234,22 @@ def _is_of_library(module: PythonModule, call: ast.Call) -> bool:
     return not is_known and _SHOWING.fullmatch(last_name(call.func)) is None
 
 
-def _kept_as(module: PythonModule, node: ast.AST) -> Iterator[ast.Name]:
+def _kept_as(module: PythonModule, node: ast.AST) -> Iterator[ast.Name | ast.Attribute]:
     """Yield the reads of variables that hold the paths, directly or through other variables."""
-    todo, seen = [node], {""}
+    todo, seen = [node], {node}
     while todo:
-        one = todo.pop()
-        loops = getattr(module.scopes.parents.get(one), "generators", ())
-        targets = [loop.target for loop in loops if loop.iter is one]
-        calls = (parent for parent in module.ancestors(one) if isinstance(parent, ast.Call))
-        if all(_SAME.fullmatch(last_name(call.func)) for call in calls):
-            match module.statement(one):
-                case ast.Assign(targets=[target]) | ast.For(target=target):
-                    targets.append(target)
-        bound = [one for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
-        new = {one.id for one in bound if isinstance(one.ctx, ast.Store)} - seen
-        seen |= new
-        reads = [read.node for name in new for read in module.scopes.references.get(name, ())]
-        yield from reads
-        todo += reads
+        value = todo.pop()
+        for parent in module.ancestors(value):
+            new = [read for read in reads_bound(module, parent, value) if read not in seen]
+            seen.update(new)
+            yield from new
+            todo += new
+            match parent:
+                case ast.Call(func=function) if not _SAME.fullmatch(last_name(function)):
+                    break
+                case ast.stmt():
+                    break
+            value = parent
 
 
 @remarks("PM128", "A transform function may declare that it keeps rows", "note")

@@ -10,13 +10,11 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
 @each(
     ("spark.read.parquet(*c.file_urls)", "c.file_urls"),
     ("glob(f'{c.cache_dir_url}/*.parquet')", "c.cache_dir_url"),
-    ("urls = c.file_urls\npq.read_table(urls[0])", "urls"),
     ("for url in self.c.file_urls: pd.read_parquet(url)", "url"),
     ("pd.read_parquet(c.file_urls[0].replace('file://', ''))", "c.file_urls"),
     ("all(u.endswith('.parquet') for u in c.file_urls)", "u"),
     ("[pq.ParquetFile(u) for u in c.file_urls]", "u"),
     ("u = c.cache_dir_url\nPath(u).read_bytes()", "u"),
-    ("first, *rest = c.file_urls\nopen(first.replace('file://', ''))", "first"),
     ("for number, u in enumerate(c.file_urls): pq.read_table(u)", "u"),
     ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
     # functions of other libraries, whatever their names

@@ -1,0 +1,75 @@
+"""Rules follow a value through every way to give it a name."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdstorm_migrate.api import migrate
+
+#: Statements that bind a name to a value, to a part of it, or to what contains it.
+FORMS = [
+    "{name} = {value}",
+    "{name}: object = {value}",
+    "first = {name} = {value}",
+    "{name} = first = {value}",
+    "{name}, first = {value}, 1",
+    "[first, *{name}] = [{value}]",
+    "(first, ({name}, last)) = {value}",
+    "{name} += {value}",
+    "if ({name} := {value}): pass",
+    "for {name} in [{value}]: pass",
+    "for first, ({name}, _) in [{value}]: pass",
+    "async def f():\n    async for {name} in {value}: pass",
+    "with {value} as {name}: pass",
+    "match {value}:\n    case {name}: pass",
+    "match [{value}]:\n    case [first, *{name}]: pass",
+    "match {value}:\n    case {{'key': {name}}} | {{**{name}}}: pass",
+    "{name} = [each for each in [{value}]]",
+    "{name} = {{each: 1 for each in [{value}] if each}}",
+    "[print({name}) for {name} in [{value}]]",
+    "{name} = {value} if condition else None",
+    "{name} = None or {value}",
+    "{name} = {{'key': {value}}}",
+    "{name} = [*{value}]",
+    "{name} = {value}[0]",
+    "{name} = str({value})",
+    "{name} = f'{{{value}}}'",
+    "{name} = []\n{name}.append({value})",
+    "{name} = {{}}\n{name}['key'] = {value}",
+    "self.{name} = {value}",
+    "class Settings:\n    {name} = {value}",
+]
+#: What a value is, how it is used, and the rule with a finding there.
+USES = {
+    "files of a converter": (
+        "from petastorm.spark import make_spark_converter\nc = make_spark_converter(df)\n",
+        "c.file_urls",
+        "open({})",
+        "PM119",
+    ),
+    "version": ("import petastorm\n", "petastorm.__version__", "assert {} > '0.9'", "PM107"),
+}
+
+
+def is_found(use: str, forms: list[str]) -> bool:
+    """Return whether the value is found where it is used after each form has renamed it."""
+    head, value, used, rule = USES[use]
+    lines = []
+    for number, form in enumerate(forms):
+        name = f"name{number}"
+        lines.append(form.format(name=name, value=value))
+        value = name
+    result = migrate(f"{head}{chr(10).join(lines)}\n{used.format(value)}\n", todo=False)
+    assert result.errors == ()
+    return rule in {found.rule for found in result.findings}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("form", FORMS)
+def test_value_is_found_under_each_name_that_it_is_given(use: str, form: str) -> None:
+    assert is_found(use, [form])
+
+
+@given(st.sampled_from([*USES]), st.lists(st.sampled_from(FORMS), min_size=2, max_size=3))
+def test_value_is_found_through_several_names(use: str, forms: list[str]) -> None:
+    assert is_found(use, forms)
