@@ -86,7 +86,7 @@ def numbers(first: int, last: int) -> pa.Table:
 def mds(place: Place) -> tuple[str, pa.Table]:
     """Write an MDS dataset with several shards, and return its name and rows."""
     pq.write_table(numbers(0, 60), place.folder / "source.parquet")
-    convert(place.folder / "source.parquet", place.folder / "mds", shard_size=900)
+    convert(place.folder / "source.parquet", place.folder / "mds", shard_size=1200)
     rows = pq.read_table(place.folder / "source.parquet")
     (place.folder / "source.parquet").unlink()
     return "mds", rows

@@ -255,9 +255,11 @@ SHIFTED = TransformSpec(
         {},
         {"size": 3},
         {"filters": [("id", ">=", 0)]},
-        {"filters": [("id", ">=", 0)], "size": 3, **IN_PROCESS},
         {"transform_spec": SHIFTED},
         {"transform_spec": SHIFTED, **IN_PROCESS},
+        pytest.param(
+            {"filters": [("id", ">=", 0)], "size": 3, **IN_PROCESS}, marks=pytest.mark.long
+        ),
     ],
 )
 def test_missing_and_damaged_images_are_left_out_and_counted(
@@ -285,14 +287,16 @@ SAME = TransformSpec(lambda frame: frame)
         {},
         {"transform_spec": SAME},
         {"filters": [("path", "!=", "x")], "transform_spec": SAME},
-        {"transform_spec": SAME, "reader_pool_type": "process"},
-        {"filters": [("path", "!=", "x")], "reader_pool_type": "process"},
-        {
-            "filters": [("path", "!=", "x")],
-            "transform_spec": SAME,
-            "reader_pool_type": "process",
-            "workers_count": 2,
-        },
+        {"filters": [("path", "!=", "x")], **IN_PROCESS},
+        pytest.param(
+            {
+                "filters": [("path", "!=", "x")],
+                "transform_spec": SAME,
+                "reader_pool_type": "process",
+                "workers_count": 2,
+            },
+            marks=pytest.mark.long,
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:No matching data")

@@ -103,20 +103,20 @@ WAYS = list(product(FORMS, ("filters", "where")))
 
 
 @pytest.fixture(scope="module")
-def urls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """URLs of the table in each form."""
+def forms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The table in each form, opened once for all conditions."""
     root = tmp_path_factory.mktemp("forms")
     for form, options in FORMS.items():
         if form != "mds":
             pq.write_to_dataset(TABLE, str(root / form), row_group_size=3, **options)
     mdstorm.convert(str(root / "statistics"), str(root / "mds"))
-    return {form: (root / form).as_uri() for form in FORMS}
+    return {form: mdstorm.open_dataset(root / form) for form in FORMS}
 
 
-def ids(url: str, argument: str, conditions: Any) -> list[int]:
+def ids(form: Any, argument: str, conditions: Any) -> list[int]:
     """Return the rows that a reader keeps."""
     try:
-        with batch_reader(url, schema_fields=["id"], **{argument: conditions}) as reader:
+        with batch_reader(form, schema_fields=["id"], **{argument: conditions}) as reader:
             return sorted(row for batch in reader for row in batch.id.tolist())
     except InvalidArgumentError as error:
         if argument == "where" and "matches none" in str(error):
@@ -139,31 +139,31 @@ def _mask(term: Any) -> pa.Array:
     return pc.is_in(TABLE["id"], value_set=rows.combine_chunks())
 
 
-def assert_equal_pyarrows(conditions: list[Any], url: str, argument: str) -> None:
-    found = {str(one): ids(url, argument, one) for one in conditions}
+def assert_equal_pyarrows(conditions: list[Any], form: Any, argument: str) -> None:
+    found = {str(one): ids(form, argument, one) for one in conditions}
     assert found == {str(one): expected(one) for one in conditions}
 
 
 @pytest.mark.filterwarnings("ignore:No matching data")
 @pytest.mark.parametrize("number", range(len(WAYS)), ids=map("-".join, WAYS))
-def test_rows_of_some_conditions_equal_pyarrows(number: int, urls: dict[str, str]) -> None:
+def test_rows_of_some_conditions_equal_pyarrows(number: int, forms: dict[str, Any]) -> None:
     """Each condition is here in one of the ways to store and read the rows."""
     form, argument = WAYS[number]
-    assert_equal_pyarrows(CONDITIONS[number :: len(WAYS)], urls[form], argument)
+    assert_equal_pyarrows(CONDITIONS[number :: len(WAYS)], forms[form], argument)
 
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:No matching data")
 @pytest.mark.parametrize(("form", "argument"), WAYS)
 def test_rows_of_all_conditions_equal_pyarrows(
-    form: str, argument: str, urls: dict[str, str]
+    form: str, argument: str, forms: dict[str, Any]
 ) -> None:
-    assert_equal_pyarrows(CONDITIONS, urls[form], argument)
+    assert_equal_pyarrows(CONDITIONS, forms[form], argument)
 
 
-def test_table_has_all_operators(urls: dict[str, str]) -> None:
+def test_table_has_all_operators(forms: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="operators are") as caught:
-        batch_reader(urls["mds"], filters=[("id", "no operator", 1)])
+        batch_reader(forms["mds"], filters=[("id", "no operator", 1)])
     listed = re.search(r"operators are (.*)$", str(caught.value), re.MULTILINE)
     assert listed
     assert listed[1].split(", ") == list(OPERATORS)
