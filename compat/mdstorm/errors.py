@@ -58,6 +58,10 @@ __all__ = [
 ]
 __all__ += _engine.__all__
 
+# Petastorm's errors are in the modules where Petastorm defines them, because programs and pickles
+# name these.
+NoDataAvailableError.__module__ = __name__
+
 
 class CompressionCodecError(MDStormError, ValueError, RuntimeError):
     """A compression codec is not one of those that Petastorm accepts."""
@@ -94,9 +98,13 @@ class ShufflingBufferError(MDStormError, RuntimeError):
 class DecodeFieldError(MDStormError, RuntimeError):
     """A stored value was not written by its field's codec."""
 
+    __module__ = "mdstorm.utils"
+
 
 class PetastormMetadataError(MDStormError):
     """A dataset has no usable Petastorm metadata."""
+
+    __module__ = "mdstorm.etl.dataset_metadata"
 
 
 class MetadataNotFoundError(PetastormMetadataError, DatasetNotFoundError):
@@ -109,6 +117,8 @@ class UnsafePickleError(PetastormMetadataError, UnpicklingError, ValueError):
 
 class PetastormMetadataGenerationError(MDStormError):
     """The files written in a ``materialize_dataset`` block cannot be turned into a dataset."""
+
+    __module__ = "mdstorm.etl.dataset_metadata"
 
 
 class UnsortedTimestampsError(MDStormError, NotImplementedError):

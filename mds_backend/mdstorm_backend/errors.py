@@ -101,8 +101,10 @@ class MDStormError(Exception):
     def _with_link(self, message: str) -> str:
         if not SITE_URL or SITE_URL in message:  # a quoted error may already have a link
             return message
-        ours = next(c for c in type(self).__mro__ if c.__module__.endswith(".errors"))
-        return f"{message}\n{SITE_URL}/troubleshooting.html#{ours.__name__.lower()}"
+        # Error classes in the engine's other modules are internal.
+        modules = ((c.__name__, c.__module__) for c in type(self).__mro__)
+        ours = next(n for n, m in modules if m.startswith("mdstorm.") or m.endswith(".errors"))
+        return f"{message}\n{SITE_URL}/troubleshooting.html#{ours.lower()}"
 
 
 class _UrlError(MDStormError):

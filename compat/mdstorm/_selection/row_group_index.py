@@ -30,7 +30,7 @@ from mdstorm_backend.parquet import ParquetDataset
 INDEX_FILE = "_rowgroup_index"
 
 
-@public("mdstorm.etl.rowgroup_indexers")
+@public("mdstorm.etl")
 class RowGroupIndexerBase(abc.ABC):
     """Base class for all indexers."""
 

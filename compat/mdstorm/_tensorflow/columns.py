@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._petastorm_names import public
 from mdstorm._rows import ArrayColumn
 from mdstorm._transforms import declared_dtype
 from mdstorm.errors import (
@@ -46,6 +47,7 @@ _DTYPES = {
 _SAME_KINDS = "iuf"
 
 
+@public("mdstorm.tf_utils")
 def date_to_nsec_from_epoch(dt: datetime.date) -> int:
     """Convert a date, or a time interpreted as UTC, to nanoseconds since 1970.
 

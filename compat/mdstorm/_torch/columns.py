@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import default_collate
 
+from mdstorm._petastorm_names import public
 from mdstorm.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import num_rows
@@ -282,6 +283,7 @@ def _collated(values: list[Any], name: str) -> Any:
     return _collate_objects(values)
 
 
+@public("mdstorm.pytorch")
 def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
     """Collate like PyTorch's ``default_collate``, but leave decimals and text in lists.
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from mdstorm._petastorm_names import public
 from mdstorm._readers import (
     Reader,
     ReaderPasses,
@@ -44,6 +45,7 @@ ROWS_AT_A_TIME = 1024
 _ANY = sys.maxsize // 4
 
 
+@public("mdstorm.pytorch")
 class LoaderBase:
     """Base class for loaders, which iterate over ``self.reader`` with the method ``_iter_impl``.
 

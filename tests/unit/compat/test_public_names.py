@@ -29,6 +29,17 @@ def test_public_names_are_in_petastorms_modules(module: str) -> None:
         assert name in mirror.__all__ or name.startswith("_")
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_public_names_are_defined_in_petastorms_modules(module: str) -> None:
+    """Programs compare ``type(error).__module__``, and pickles name it."""
+    mirror = importlib.import_module(f"mdstorm{module}")
+    for name in (one for one in MODULES[module] if not one.startswith("_")):
+        home = getattr(getattr(mirror, name), "__module__", None)
+        if home is not None:  # packages repeat names, and `errors` those of other modules
+            assert name in MODULES[home.removeprefix("mdstorm")]
+            assert home != "mdstorm.errors" or name == "NoDataAvailableError"
+
+
 @pytest.mark.parametrize("module", HOMES)
 def test_reexported_names_can_be_imported_from_petastorms_modules(module: str) -> None:
     mirror = importlib.import_module(renamed(module))
