@@ -253,6 +253,7 @@ def facts(
     makes_loaders = path.suffix in CODE and any(f".{one}(" in text for one in CONVERTER_METHODS)
     marks = _CODE_FOR_DATABRICKS if is_code(path) else _FOR_DATABRICKS
     file = _file(path, data, known)
+    modules = known.modules if known is not None else ()
     describing = _describing(file, before.is_installing)
     is_list = known is not None or kind_of(path) in LISTS or is_setup_script(path)
     found = replace(
@@ -265,7 +266,7 @@ def facts(
         on_databricks=data.startswith(DATABRICKS_HEADER) or any(one in data for one in marks),
         builds_session="SparkSession.builder" in text,
         lists=frozenset(_lists(text)),
-        seen=seen_in(path, data, file, known.modules if known is not None else (), describing),
+        seen=_seen(path, data, file, modules, before.is_installing),
         **(_installation(path, describing) if is_list else {}),
     )
     if known is None or len(known.file.documents) != 1:
@@ -299,7 +300,8 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             above=part.above,
             **_installation(path, [piece]),
         )
-        yield replace(found, is_bare=part.is_bare or found.is_bare)
+        is_bare = part.is_bare or found.is_bare
+        yield replace(found, is_bare=is_bare, is_complete=whole.is_complete)
 
 
 def linked(path: Path, data: bytes, known: Parsed | None) -> Facts:
@@ -312,7 +314,7 @@ def linked(path: Path, data: bytes, known: Parsed | None) -> Facts:
         links=_links(path, text, known),
         is_installing=is_installing,
         is_given_session=_is_given_session(known),
-        seen=seen_in(path, data, file, modules, _describing(file, is_installing)),
+        seen=_seen(path, data, file, modules, is_installing),
     )
 
 
@@ -327,13 +329,20 @@ def _file(path: Path, data: bytes, known: Parsed | None) -> DecodedFile:
 
 def _describing(file: DecodedFile, is_installing: bool) -> list[Document]:
     """Return the documents that list, install or describe what code runs with."""
-    others = ("lock", "markdown", "other", "text")
-    return [
-        one
-        for one in file.documents
-        if one.kind not in others
-        and (one.kind != "python" or is_installing or _LAUNCHES in one.text)
-    ]
+    others = ("lock", "markdown", "other", "text", *(() if is_installing else ("python",)))
+    return [one for one in file.documents if one.kind not in others]
+
+
+def _seen(
+    path: Path,
+    data: bytes,
+    file: DecodedFile,
+    modules: Sequence[PythonModule],
+    is_installing: bool,
+) -> Seen:
+    """Return what the bytes of a file show; what launches code also describes an environment."""
+    is_describing = is_installing or _LAUNCHES.encode() in data
+    return seen_in(path, data, file, modules, _describing(file, is_describing))
 
 
 # What code imports

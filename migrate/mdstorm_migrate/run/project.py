@@ -281,9 +281,10 @@ class Project:
     def _listed(self, part: Part) -> set[str]:
         """Return the distributions that a list, and other lists for the same code, require."""
         path = part.path
-        included = self._included(path) - {path}
-        found = set(self.parts[part].installs)
-        found |= set().union(*(self.facts[one].installs for one in included))
+        own = {part.number} if is_code(path) else {0, *self.parts[part].above}
+        found = set().union(*(self.parts[Part(path, number)].installs for number in own))
+        for one in self._included(path) - {path}:
+            found |= self.facts[one].installs
         if is_code(path) or self.parts[part].is_complete:
             return found
         directory, _ = self._around(path)

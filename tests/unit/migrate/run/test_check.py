@@ -191,6 +191,17 @@ def test_part_without_installation_is_served_by_all_others(tmp_path: Path) -> No
     assert after["requirements.txt"] == "mdstorm\npetastorm\n"
 
 
+@each(
+    ("Dockerfile", "FROM x AS a\nRUN pip install torch\nFROM a\nCOPY t.py /\nRUN {}\n"),
+    ("tox.ini", "[testenv]\ndeps = torch\n[testenv:x]\ncommands =\n    {}\n    pytest\n"),
+    (".gitlab-ci.yml", "before_script: pip install torch\nt:\n  script:\n    - {}\n    - pytest\n"),
+)
+def test_part_has_packages_of_what_it_is_built_on(name: str, text: str, tmp_path: Path) -> None:
+    code = "from petastorm.pytorch import DataLoader\n"
+    files = {"t.py": code, name: text.format("pip install petastorm")}
+    assert written(tmp_path, files)[name] == text.format("pip install mdstorm")
+
+
 def test_service_is_served_by_the_stage_that_it_runs(tmp_path: Path) -> None:
     image = "FROM x AS a\nRUN pip install {}\nCOPY t.py /\nFROM x AS b\nRUN pip install {}\n"
     service = "services:\n  s:\n    build: {{context: ., target: {}}}\n    command: {}\n"
@@ -383,7 +394,7 @@ def test_check_fails_after_migration_while_environment_does_not_fit(
 @each(
     ({}, "py_version='py38'", ["launch.py:1"]),
     ({}, "py_version='py310'", []),
-    ({}, "py_version='py38', image='pandas==1.0'", ["launch.py:1"]),
+    ({}, "py_version='py38', image='pandas==1.0', base_job_name='petastorm'", ["launch.py:1"]),
     ({"src/a.py": STAYS, "src/requirements.txt": "petastorm\n"}, "py_version='py38'", []),
 )
 def test_python_of_job_that_code_launches_must_fit(
@@ -391,7 +402,7 @@ def test_python_of_job_that_code_launches_must_fit(
 ) -> None:
     moved = {"src/a.py": MOVED, "src/requirements.txt": "mdstorm\n"}
     write_files(tmp_path, {**moved, **files, "launch.py": f"PyTorch(source_dir='src', {use})\n"})
-    assert conditions(tmp_path, "python", "pin") == misfits
+    assert conditions(tmp_path, "python", "pin", "misfit") == misfits
 
 
 @each(
