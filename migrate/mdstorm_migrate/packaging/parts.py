@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from mdstorm_migrate.base.document import Document, Segment, Shift
-from mdstorm_migrate.packaging.commands import installed, runs_in_string
+from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.packaging.commands import installed, runs, runs_in_string
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS
 from mdstorm_migrate.python.module import PythonModule
 
@@ -35,7 +36,7 @@ class Part:
     is_bare : bool
         Whether it gets no code of the project, as far as its text shows.
     function : ast.FunctionDef or None
-        The function for which it lists packages.
+        The function that runs with its packages.
     """
 
     spans: tuple[Span, ...]
@@ -55,8 +56,10 @@ def parts_of(document: Document, module: PythonModule | None = None) -> list[Par
     if OLD_ROOT not in text and NEW_ROOT not in text:
         return []
     if module is not None:
-        found = [*_commands(module), *_environments(module)]
-        found.sort(key=lambda one: one.spans)
+        sessions = list(_sessions(module))
+        others = (*_commands(module), *_environments(module))
+        apart = (one for one in others if not any(part.has(one.spans[0][0]) for part in sessions))
+        found = sorted([*sessions, *apart], key=lambda one: one.spans)
     elif document.kind == "docker":
         return _stages(text)
     elif document.kind == "cluster" and not text.lstrip().startswith("{"):
@@ -97,6 +100,18 @@ def _commands(module: PythonModule) -> Iterator[Part]:
             yield Part((module.span(string),), is_bare=_is_bare(value))
 
 
+def _sessions(module: PythonModule) -> Iterator[Part]:
+    """Yield nox's sessions that install Petastorm and run what only Petastorm has."""
+    for one in module.scopes.nodes[ast.FunctionDef] if "session.install(" in module.text else ():
+        start, stop = module.span(one)
+        text = module.text[start:stop]
+        is_installing = _INSTALLS.search(text) is not None
+        ran = runs(text, "", 0, len(text)) if is_installing else ()
+        if any(isinstance(found, Finding) and found.holds for found in ran):
+            yield Part(((start, stop),), is_bare=_is_bare(text), function=one)
+
+
+_INSTALLS = re.compile(rf"\bsession\.install\((?:[^()]|\([^()]*\))*[\"']{OLD_ROOT}\b")
 #: Arguments with the packages of an environment in which only a function runs.
 _PACKAGES = ("packages_to_install", "requirements")
 

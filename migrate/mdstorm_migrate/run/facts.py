@@ -284,12 +284,12 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             imports = frozenset(_imports(path, text, known, whole.links, parts[1:]))
             yield replace(whole, imports=imports, needs=frozenset(_needs(path, imports)))
             continue
-        kind = document.kind if part.function or not known.modules else "shell"
-        piece = Document(kind, [Segment(text)], path)
-        imports = frozenset(_named_in(piece))
+        kinds: Sequence[Kind] = ("shell", "python") if known.modules else (document.kind,)
+        pieces = [Document(kind, [Segment(text)], path) for kind in kinds]
+        imports = frozenset(_named_in(pieces[0]))
         if part.function is not None:
             text += document.text[slice(*known.modules[0].span(part.function))]
-            imports = frozenset(_imported_in(part.function, text))
+            imports |= {*_imported_in(part.function, text)}
         needs = frozenset(_needs(path, imports))
         found = replace(
             whole,
@@ -298,7 +298,7 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             extras=frozenset(_extras(text, imports)) if needs else frozenset(),
             name=part.name,
             above=part.above,
-            **_installation(path, [piece]),
+            **_installation(path, pieces),
         )
         is_bare = part.is_bare or found.is_bare
         yield replace(found, is_bare=is_bare, is_complete=whole.is_complete)

@@ -129,7 +129,8 @@ class Project:
         found += self._open([path])
         is_list = not is_code(path) and kind_of(path) in LISTS | COMMANDS
         is_apart = is_list or is_setup_script(path)
-        alone = (one for one in copied if is_code(one.path)) if is_apart else found
+        alone = [one for one in copied if is_code(one.path)] if is_apart else found
+        alone = [one for one in alone if not self._serves_itself(one)]
         if not any(self.parts[one].needs for one in alone):
             found += self._around(path)[1]
         if is_code(path) and self.facts[path].installs:

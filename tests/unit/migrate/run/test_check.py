@@ -663,6 +663,21 @@ def test_list_in_code_has_extras_of_code_that_it_imports(use: str, tmp_path: Pat
     assert use.replace("{}", "mdstorm[images]") in after
 
 
+def test_session_of_nox_keeps_petastorm_only_there(tmp_path: Path) -> None:
+    run = 'def {}(session):\n    session.install("{}", "x")\n    session.run("{}")\n'
+    bench = run.format("bench", "petastorm", "petastorm-throughput.py")
+    nox = f"import nox\n{bench}{run}".format
+    files = {"a.py": READS, "noxfile.py": nox("tests", "petastorm", "pytest")}
+    files |= {"requirements.txt": "petastorm\n"}
+    after = written(tmp_path, files)
+    assert after["noxfile.py"] == nox("tests", "mdstorm", "pytest")
+    assert after["requirements.txt"] == "mdstorm\n"
+    files["noxfile.py"] = (
+        f"{files['noxfile.py']}{bench.replace('bench', 'b').replace('x', 'pytest')}"
+    )
+    assert 'install("mdstorm", "petastorm", "pytest"' in written(tmp_path, files)["noxfile.py"]
+
+
 _TYPES = "    from pyspark.sql.types import LongType\n"
 
 
