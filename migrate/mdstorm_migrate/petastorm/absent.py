@@ -113,12 +113,14 @@ _INCIDENTAL: dict[str, frozenset[str]] = {
         ),
         "petastorm.etl.petastorm_generate_metadata": (
             "FilesystemResolver ROWGROUPS_INDEX_KEY ROW_GROUPS_PER_FILE_KEY SparkSession Unischema "
-            "add_to_dataset_metadata argparse get_schema locate materialize_dataset pq sys"
+            "add_to_dataset_metadata argparse example_text get_schema locate materialize_dataset "
+            "pq sys"
         ),
         "petastorm.etl.rowgroup_indexers": "RowGroupIndexerBase defaultdict np",
         "petastorm.etl.rowgroup_indexing": (
             "FilesystemResolver PARALLEL_SLICE_NUM dataset_metadata "
-            "depickle_legacy_package_name_compatible logger logging namedtuple pickle pq time utils"
+            "depickle_legacy_package_name_compatible logger logging namedtuple pickle pq range "
+            "time utils"
         ),
         "petastorm.fs_utils": (
             "HdfsConnector HdfsNamenodeResolver fsspec logger logging pyarrow six strip_protocol "
@@ -136,11 +138,13 @@ _INCIDENTAL: dict[str, frozenset[str]] = {
             "PickleSerializer ProcessPool PyDictReaderWorker ThreadPool collections "
             "dataset_metadata logger logging pq rowgroup_indexing six warnings"
         ),
+        "petastorm.reader_impl": "arrow_table_serializer pickle_serializer",
+        "petastorm.reader_impl.shuffling_buffer": "abc deque np six",
         "petastorm.selectors": "abc six",
         "petastorm.spark": "spark_dataset_converter",
         "petastorm.spark.spark_dataset_converter": (
-            "Any ArrayType DoubleType FilesystemResolver FloatType List LocalFileSystem "
-            "LooseVersion SparkSession ThreadPool atexit datetime "
+            "Any ArrayType CachedDataFrameMeta DoubleType FilesystemResolver FloatType List "
+            "LocalFileSystem LooseVersion SparkSession ThreadPool atexit datetime "
             "get_filesystem_and_path_or_paths logger logging normalize_dir_url os pyspark shutil "
             "strip_protocol threading time urlparse uuid vector_to_array"
         ),

@@ -3,12 +3,13 @@
 import ast
 import importlib
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
 from tests.kit.migrating import each
 
-from mdstorm_migrate.petastorm.absent import SECTIONS, is_unknown, section_of
+from mdstorm_migrate.petastorm.absent import SECTIONS, incidental_of, is_unknown, section_of
 from mdstorm_migrate.petastorm.names import (
     CONF_KEY,
     HOMES,
@@ -20,6 +21,8 @@ from mdstorm_migrate.petastorm.names import (
 from mdstorm_migrate.python.scopes import analyse
 
 ROOT = Path(__file__).parents[4]
+#: The names that star imports of Petastorm's modules give, written by `record_names.py`.
+STAR_NAMES = json.loads(Path(__file__).with_name("star_names.json").read_text())
 
 
 @pytest.mark.parametrize("path", sorted(PUBLIC))
@@ -86,3 +89,10 @@ def test_only_names_that_petastorm_does_not_have_are_unknown() -> None:
     assert not any(map(is_unknown, [*absent, "petastorm.unischema.np", "petastorm.__author__"]))
     for path in ("petastorm.gone", "petastorm.tf_utils.TF_TENSOR_VERSION", "petastorm.spark.x"):
         assert is_unknown(path)
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC.keys() & STAR_NAMES.keys()))
+def test_names_of_star_import_are_those_that_petastorm_gives(module: str) -> None:
+    given = set(STAR_NAMES[module].split())
+    assert sorted(given - PUBLIC[module] - incidental_of(module)) == []
+    assert sorted(incidental_of(module) - HOMES.get(module, {}).keys() - given) == []

@@ -25,8 +25,6 @@ from mdstorm_migrate.api import migrate
     ("import petastorm as p\ngetattr(getattr(p, 'reader'), '_x')", "p"),
     ("from petastorm import __version__ as v\nassert v > '0.9'", "v"),
     ("from petastorm.unischema import *\nUnischema('x', [np.int32])", "*"),
-    ("from petastorm import *\nreader.make_reader(url)", "*"),
-    ("from petastorm.spark import *\nspark_dataset_converter.uuid", "*"),
     ("from petastorm.tests.test_common import create_test_dataset", "create_test_dataset"),
 )
 def test_missing_name_is_reported_at_its_use(text: str, fragment: str) -> None:
