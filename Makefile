@@ -51,14 +51,13 @@ unexport PYTHONDONTWRITEBYTECODE
 	test-lowest test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
 # Six jobs at a time, on two cores: an installation, or a test run, waits half of its time, and those
-# with Spark wait for longer. The longest begin first, and last those that wait for no JVM, so that no
-# core is idle at the end.
+# with Spark wait for longer. The longest begin first, and short ones fill the cores at the end.
 side_by_side = $(MAKE) --jobs=6 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
-PARTS := lint test-converter test-engine test-spark test-connect test-loaders test-compat test-readers \
-	test-lowest test-peers
+PARTS := test-converter test-spark test-engine test-loaders test-compat test-readers test-connect \
+	test-lowest test-peers lint
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
 LOWEST_TESTS := $(addprefix tests/unit/compat/,pytorch reader tf spark/test_types.py) \
@@ -264,8 +263,10 @@ $(UV)/.complete: constraints/dev.txt
 $(addsuffix /.complete,$(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(DOCS) $(DEMO) $(GCS) \
 	$(DATABRICKS)): | $(UV)/.complete
 
+# What tests import is compiled here once, and not by all processes of the first test run.
 $(DEV)/.complete: pyproject.toml constraints/dev.txt
 	$(call install,dev)
+	$(@D)/bin/python -W ignore -c "import mlflow, pandas, pyspark.sql, tensorflow, torch"
 
 $(LOWEST)/.complete: pyproject.toml constraints/lowest.txt
 	$(call install,lowest)

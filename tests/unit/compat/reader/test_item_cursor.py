@@ -84,6 +84,7 @@ def test_unused_item_is_read_again_if_batches_without_items_follow(
             assert list(other) == whole[-unused:]
 
 
+@pytest.mark.newest
 @pytest.mark.usefixtures("ctrl_c_raises")
 def test_ctrl_c_at_any_call_in_a_second_pass_loses_no_item(numbers: Dataset) -> None:
     kinds = (ItemCursor, Loader, Pass)

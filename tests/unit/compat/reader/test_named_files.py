@@ -210,6 +210,7 @@ def test_functions_get_contents_and_may_drop_rows(
     assert found == {n: -1 if c is None else len(c) for n, c in contents.items()}
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("options", [{}, {"order": "elastic"}, {"order": "elastic", **IN_PROCESS}])
 def test_files_of_rows_that_a_filter_leaves_out_are_not_read(
     tmp_path: Path, options: dict[str, Any]
@@ -249,6 +250,7 @@ SHIFTED = TransformSpec(
 )
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(
     "options",
     [
@@ -281,6 +283,7 @@ def test_missing_and_damaged_images_are_left_out_and_counted(
 SAME = TransformSpec(lambda frame: frame)
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(
     "options",
     [
@@ -477,6 +480,7 @@ NAMED_BY = [
 ]
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(("named", "way"), NAMED_BY)
 @pytest.mark.parametrize(
     ("path", "found"),

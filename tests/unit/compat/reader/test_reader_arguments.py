@@ -74,6 +74,7 @@ POOLS = {
 SHARDS = st.integers(1, 5)
 
 
+@pytest.mark.newest
 @settings(max_examples=20, deadline=None)
 @given(st.fixed_dictionaries(ARGUMENTS), st.fixed_dictionaries(POOLS), SHARDS, st.booleans())
 @pytest.mark.filterwarnings("ignore:Currently make_reader")

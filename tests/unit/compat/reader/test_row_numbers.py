@@ -132,6 +132,7 @@ def chains(draw: st.DrawFn) -> dict[str, Any]:
 
 
 # A rank may get none of the rows that a predicate or function keeps. Each example is a whole chain.
+@pytest.mark.newest
 @settings(max_examples=settings.default.max_examples // 2)  # type: ignore[union-attr]
 @pytest.mark.filterwarnings("ignore:No matching data is available")
 @given(arguments=chains(), rank=st.integers(0, 1), ranks=st.integers(1, 2))

@@ -110,6 +110,7 @@ def test_copy_is_in_use_while_a_converter_or_its_loader_exists(spark: Any, cache
     assert list_copies(cache_dir.as_uri())[0].is_in_use
 
 
+@of_values
 @pytest.mark.parametrize("content", ["", '{"directory": "file:///nowhere"}', None])
 def test_unusable_cache_key_file_does_not_prevent_conversion(
     spark: Any, cache_dir: Path, content: str | None

@@ -13,6 +13,7 @@ from mdstorm.cli import main
 GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
 
 
+@of_values
 @runs_python_on_executors
 def test_convert_infers_same_partition_types_with_and_without_spark(
     spark: Any, tmp_path: Path

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.conftest import runs_python_on_executors
+from tests.conftest import of_values, runs_python_on_executors
 from tests.kit.naming import value_id
 from tests.unit.compat.spark.converters import IN_ORDER, with_torch
 
@@ -56,6 +56,7 @@ def test_parquet_row_group_size_is_used_as_shard_size(spark: Any, cache_dir: Pat
         assert dataset.index.shards[0].size_limit == limit
 
 
+@of_values
 def test_float_conversion_is_logged_once_per_process(
     spark: Any, cache_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

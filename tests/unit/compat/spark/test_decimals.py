@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 import torch
-from tests.conftest import runs_python_on_executors
+from tests.conftest import of_values, runs_python_on_executors
 from tests.kit.readers import write_parquet
 from tests.unit.compat.spark.converters import IN_ORDER, converter_of
 
@@ -26,6 +26,7 @@ def halves(tmp_path: Path) -> SparkDatasetConverter:
     return converter_of(tmp_path / "halves", COLUMNS, {"id": "long", "x": "decimal(21,1)"})
 
 
+@of_values
 @pytest.mark.parametrize(
     ("decimals", "dtype"), [("float64", torch.float64), ("float32", torch.float32)]
 )
@@ -42,6 +43,7 @@ def test_copies_with_decimals_argument_store_floats(
     assert row.x.dtype == tf.as_dtype(decimals)
 
 
+@of_values
 @runs_python_on_executors
 def test_decimals_are_the_same_in_staged_and_direct_copies(spark: Any, cache_dir: Any) -> None:
     df = spark.sql(HALVES).coalesce(1)

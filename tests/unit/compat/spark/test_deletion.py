@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import of_values
 from tests.unit.compat.spark.converters import Read, with_either
 
 from mdstorm.errors import DatasetNotFoundError
@@ -19,6 +20,7 @@ def path_of(converter: SparkDatasetConverter) -> Path:
     return Path(converter.cache_dir_url.removeprefix("file://"))
 
 
+@of_values
 def test_delete_removes_copy_but_not_parent_directory(spark: Any, cache_dir: Path) -> None:
     converter = make_spark_converter(spark.range(0, 10, 1, 3), compression_codec="gzip")
     assert converter.delete() is None
@@ -26,6 +28,7 @@ def test_delete_removes_copy_but_not_parent_directory(spark: Any, cache_dir: Pat
     assert list(cache_dir.iterdir()) == []
 
 
+@of_values
 def test_delete_removes_cached_shards_of_copy(
     spark: Any, cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import runs_python_on_executors
+from tests.conftest import of_values, runs_python_on_executors
 from tests.unit.compat.spark.converters import directories
 
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, MissingFileError
@@ -80,6 +80,7 @@ def test_missing_file_raises_its_error_with_the_cause(
     assert directories(cache_dir) == 0
 
 
+@of_values
 def test_copy_is_not_reused_without_a_key_if_files_cannot_be_listed(
     spark: Any, cache_dir: Path, images: Path
 ) -> None:

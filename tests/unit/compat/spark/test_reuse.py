@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import functions
-from tests.conftest import IS_REFUSING, runs_python_on_executors
+from tests.conftest import IS_REFUSING, of_values, runs_python_on_executors
 from tests.unit.compat.spark.converters import directories, ids
 
 from mdstorm._spark.copies import identify
@@ -64,6 +64,7 @@ def test_different_frames_have_different_identities(spark: Any, name: str) -> No
     assert first != second
 
 
+@of_values
 def test_differently_spelled_options_and_parents_share_a_copy(spark: Any, tmp_path: Path) -> None:
     size = "parquet_row_group_size_bytes"
     groups: list[list[dict[str, Any]]] = [
@@ -148,6 +149,7 @@ def test_overwritten_source_is_converted_again(spark: Any, cache_dir: Path, tmp_
     assert (ids(first), ids(second)) == ([0, 1, 2, 3, 4], [7, 8])
 
 
+@of_values
 @pytest.mark.parametrize(
     ("left", "cache_key"), [("nothing", None), ("no index", None), ("nothing", "rows")]
 )
