@@ -9,6 +9,7 @@ counterpart; the text after it, such as an environment marker, is kept.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -180,13 +181,25 @@ def is_versioned(text: str) -> bool:
     return re.search(r"[\[=<>~!@]|::", text) is not None
 
 
+_MARK = re.compile(r"""\\*["']""")
+
+
 def quoted_word(text: str, start: int, stop: int, new: str) -> str:
-    """Return the replacement for a word in a command, quoted if it needs quotes and has none."""
-    before, old = text[:start], text[start:stop]
-    opening = re.search(r"""(?P<quote>["'])(?:--?[\w-]+=)?\Z""", before[-80:])
-    if opening is not None and text[stop : stop + 1] == opening["quote"]:
+    """Return the replacement for a word in a command, quoted if it needs quotes and has none.
+
+    Quotes that may be open around the word are not used again. If no other ones are left, none are,
+    because shells rarely need them.
+    """
+    opening = re.search(
+        r"""(?P<quote>\\*["'])(?:--?[\w-]+=)?\Z""", text[max(start - 80, 0) : start]
+    )
+    if opening is not None and text.startswith(opening["quote"], stop):
         return new
-    if not re.search(r"[<>*!~;@ ]", new) and not ("[" in new and "[" not in old):
+    if not re.search(r"[<>*!~;@ ]", new) and not ("[" in new and "[" not in text[start:stop]):
         return new
-    quote = "'" if before[before.rfind("\n") + 1 :].count('"') % 2 else '"'
+    end = text.find("\n", stop)
+    spans = (text.rfind("\n", 0, start) + 1, start), (stop, len(text) if end < 0 else end)
+    counts = (Counter(_MARK.findall(text, *span)) for span in spans)
+    around = {mark[-1] for one in counts for mark, number in one.items() if number % 2}
+    quote = next((one for one in "\"'" if one not in around), "")
     return f"{quote}{new}{quote}"

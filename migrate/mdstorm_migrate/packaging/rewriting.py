@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
@@ -19,12 +20,14 @@ _MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")
 #: The text that may separate two words in a command, or two strings in an array.
 _SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
 #: Places where a semicolon after a requirement begins a marker, and the pattern of that marker.
-_LISTS = ("line", "string", "ini")
+_LISTS = ("line", "string", "ini", "item")
 _MARKER = re.compile(r"""[ \t]*;(?:\\?(?P<quote>["'])[\w. ]*\\?(?P=quote)|[^"'#\\\r\n])*(?<!\s)""")
-#: A comment after a requirement that mentions a version of Petastorm, or the reason for a pin.
+#: A comment after a requirement that mentions a version of Petastorm, or the reason for a pin. It
+#: is the rest of its line, unless a quotation mark or a backslash may end it before.
 _VERSION_COMMENT = re.compile(
     r"""["']?,?(?:[ \t]*;[^#\r\n]*?)?
-    (?P<comment>[ \t]+\#[^\r\n]*(?:\bpin(?:s|ned|ning)?\b|\b\d+\.\d)[^\r\n]*)""",
+    (?P<comment>[ \t]+\#[^\r\n"'\\]*(?:\bpin(?:s|ned|ning)?\b|\b\d+\.\d)[^\r\n"'\\]*)
+    (?=[\r\n]|\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
@@ -53,11 +56,12 @@ def rewrite_requirement(
         yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
         if not needs.moved or _names_mdstorm(document, found, place):
             return
-        marker = _MARKER.match(document.text, found.stop) if place in _LISTS else None
-        additions = [f"{new}{marker[0] if marker else ''}", *additions]
+        marker = document.text[found.stop : _end(document.text, found, place)]
+        additions = [f"{new}{marker if place in _LISTS else ''}", *additions]
         message = "also require mdstorm; code still imports Petastorm"
     elif _follows_mdstorm(document, found, place):
-        at, end = removal(document, found)
+        end = _end(document.text, found, place)
+        at, end = removal(document, replace(found, stop=end))
         yield Edit(rule, "exact", at, end, "", ALREADY, topic="install")
         return
     else:
@@ -152,6 +156,13 @@ def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bo
     before = list(_MDSTORM.finditer(text, start, found.start))
     same = before and _SAME_LIST.match(text, before[-1].end(), found.start)
     return bool(same) and (place != "alone" or is_entry(text, found.start))
+
+
+def _end(text: str, found: Requirement, place: Place) -> int:
+    """Return the end of a requirement with its marker; in a command, a quoted one may have one."""
+    is_quoted = text[max(found.start - 1, 0) : found.start] in ("'", '"')
+    marker = _MARKER.match(text, found.stop) if place in _LISTS or is_quoted else None
+    return found.stop if marker is None else marker.end()
 
 
 def _line_of(document: Document, found: Requirement) -> tuple[int, int]:
@@ -265,7 +276,7 @@ def _as_words(text: str, found: Requirement, items: Sequence[str]) -> tuple[int,
     at, quote = _word_start(text, found.start)
     if quote and is_entry(text, at):  # in an array, as in ``RUN ["pip", "install", "x"]``
         return at, "".join(f"{quote}{one}{quote}, " for one in items)
-    words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]
+    words = [quoted_word(text, at, at, one) for one in items]
     return at, "".join(f"{word} " for word in words)
 
 

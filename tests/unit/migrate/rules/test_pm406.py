@@ -140,3 +140,47 @@ def test_long_commands_are_read_in_linear_time() -> None:
 )
 def test_build_argument_is_removed_with_its_last_use(before: str, after: str) -> None:
     check_rewrite(before, after, "Dockerfile")
+
+
+@each(
+    ("run.sh", "pip install {}\n", '"mdstorm[torch]"'),
+    ("run.sh", "sh -c 'pip install {}'\n", '"mdstorm[torch]"'),
+    ("run.sh", 'sh -c "pip install {}"\n', "'mdstorm[torch]'"),
+    ("ci.yml", '- run: "sh -c \\"pip install {}\\""\n', "'mdstorm[torch]'"),
+    ("ci.yml", "- run: \"sh -c 'pip install {}'\"\n", "mdstorm[torch]"),
+    ("ci.yml", 'args: ["pip install \\"{}\\" && python job.py"]\n', "mdstorm[torch]"),
+    ("ci.yml", '- run: "set -e;\n    pip install {}"\n', "'mdstorm[torch]'"),
+    ("run.py", "os.system('sh -c \"pip install {}\"')\n", "mdstorm[torch]"),
+)
+def test_requirement_with_extra_is_quoted_as_its_place_allows(
+    name: str, text: str, new: str, tmp_path: Path
+) -> None:
+    code = "from petastorm.pytorch import DataLoader\n"
+    write_files(tmp_path, {"a.py": code, name: text.format("petastorm")})
+    outcomes = run(sorted(tmp_path.iterdir()), Settings())
+    assert outcomes[-1].outcome.after.decode() == text.format(new)
+
+
+@each(
+    ("run.sh", 'sh -c "pip install {}  # version 0.12" && echo ok\n'),
+    ("run.sh", "ssh host 'pip install {} # pinned'\n"),
+    ("ci.yml", '- run: "pip install {} # pinned"\n'),
+    ("ci.yml", 'command: ["sh", "-c", "pip install {} # pinned\\npython a.py"]\n'),
+    ("Dockerfile", 'RUN ["sh", "-c", "pip install {} # pinned"]\n'),
+    ("tox.ini", '[testenv]\ncommands =\n    sh -c "pip install {} # pinned"\n'),
+    ("a.py", 'os.system("pip install {} # pinned")\n'),
+)
+def test_comment_within_quotation_marks_stays(name: str, text: str) -> None:
+    check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), name)
+
+
+@each(
+    ("requirements.txt", "mdstorm\n{}petastorm==0.12 ; python_version < '4'  # pinned\n{}"),
+    ("environment.yml", "dependencies:\n- pip:\n  - mdstorm\n{}  - petastorm ; os_name == 'x'\n{}"),
+    ("run.sh", "pip install mdstorm {}\"petastorm==0.12; python_version<'4'\" {}&& x\n"),
+    ("run.sh", "pip install mdstorm {}petastorm{}; python a.py\n"),
+    ("Dockerfile", "RUN pip install mdstorm {}'petastorm; python_version<\"4\"'{}\n"),
+)
+def test_requirement_is_removed_with_its_marker(name: str, text: str) -> None:
+    before, _, after = text.split("{}")
+    check_rewrite(text.format("", ""), before + after, name)
