@@ -54,7 +54,8 @@ _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 #: A module that is run, as ``python -m petastorm.etl.x``, or a script that runs one.
 _RUN = re.compile(
     rf"""(?<![\w-])-m{_GAP}(?P<path>{OLD_ROOT}(?:\.\w+)+)
-    | (?:^|[;&|(!]|\b(?:RUN|do|then|else|sudo|time|exec)(?=[ \t]))[ \t]*
+    | (?:^|[;&|(!]|\b(?:RUN|do|then|else|sudo|time|exec)(?=[ \t])
+        |^[ \t]*-[ ](?:[ ]*run:[ ])?(?=\S+[ \t]+--?\w))[ \t]*
       (?P<script>{"|".join(map(re.escape, SCRIPTS))})(?![\w.-])""",
     re.MULTILINE | re.VERBOSE,
 )
@@ -197,8 +198,8 @@ def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterat
 def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
     """Yield edits, between `start` and `stop`, to commands that run what mdstorm also has.
 
-    What needs Petastorm gets a finding that holds its requirement. A script that cannot be edited,
-    such as an argument of ``spark-submit``, needs manual review.
+    What needs Petastorm gets a finding that holds its requirement, as does a script that cannot be
+    edited, such as an argument of ``spark-submit``.
     """
     edited: set[int] = set()
     for ran in _RUN.finditer(text, start, stop):
@@ -279,7 +280,7 @@ def _by_hand(rule: str, span: tuple[int, int], script: str) -> Finding:
     """Return the finding about a script that mdstorm has as a module."""
     what = f"`{script}` is a script of Petastorm"
     remedy = f"{what}: run `python3 -m {renamed(SCRIPTS[script])}` instead"
-    return Finding(rule, "manual", *span, what, remedy, topic="run")
+    return Finding(rule, "manual", *span, what, remedy, holds=OLD_ROOT, topic="run")
 
 
 def _absent(rule: str, span: tuple[int, int], what: str, absent: str) -> Finding:

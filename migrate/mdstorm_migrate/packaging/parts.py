@@ -96,7 +96,7 @@ def _commands(module: PythonModule) -> Iterator[Part]:
         value = str(string.value)
         is_statement = isinstance(module.scopes.parents.get(string), ast.Expr)
         is_installing = "install" in value and not is_statement and any(installed(value))
-        if is_installing and any(one.holds for one in runs_in_string(value, "")):
+        if is_installing and any(runs_in_string(value, "")):
             yield Part((module.span(string),), is_bare=_is_bare(value))
 
 

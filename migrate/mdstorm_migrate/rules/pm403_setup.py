@@ -74,11 +74,8 @@ def _string_results(module: PythonModule, string: ast.Constant) -> Iterator[Edit
 
 
 def _commands(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
-    """Yield the finding about what a string runs, unless it is Petastorm's and Petastorm stays."""
-    needs = module.document.needs
-    stays = needs.importers or needs.is_unused
-    found = runs_in_string(str(string.value), CODE)
-    for one in islice((one for one in found if one.holds or not stays), 1):
+    """Yield the finding about what a string runs that needs Petastorm."""
+    for one in islice(runs_in_string(str(string.value), CODE), 1):
         start, stop = module.span(string)
         yield replace(one, start=start, stop=stop)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
@@ -23,20 +24,34 @@ _MODULES = re.compile(
     re.VERBOSE,
 )
 _PROGRAMS = re.compile(
-    r"project\.(?:gui-)?scripts/.*|project\.entry-points\..*|poetry\.(?:scripts|plugins\..*)/.*"
-    r"|options\.entry_points/.+"
+    r"project[./](?:(?:gui-)?scripts|entry-points)\b.*|poetry\.(?:scripts|plugins\..*)/.*"
+    r"|(?:pdm\.scripts|poe\.tasks)[./].*|options\.entry_points/.+"
 )
 _MODULE = re.compile(rf"(?<![\w.@/-]){OLD_ROOT}(?P<rest>(?:\.\w+)*)(?!\.?[\w/-])")
 _IN_SECTION = re.compile(rf"(?<![\w.]){OLD_ROOT}(?P<rest>(?:\.\w+)*)(?![\w-])")
-_ENTRY = re.compile(rf"(?<![\w.])(?P<module>{OLD_ROOT}(?:\.\w+)*)[ \t]*:[ \t]*(?P<name>\w[\w.]*)")
+#: A function, as entry points name it.
+ENTRY = re.compile(rf"(?<![\w.])(?P<module>{OLD_ROOT}(?:\.\w+)*)[ \t]*:[ \t]*(?P<name>\w[\w.]*)")
 
 
 @rule(CODE, "Entry points and settings of tools name mdstorm", "exact", "pyproject", "setup_cfg")
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield an edit for each setting that has the same meaning in mdstorm, otherwise a finding."""
-    text, needs = document.text, document.needs
-    if needs.importers:
-        return  # PM001 lists the lines that remain
+    """Yield an edit for each setting that has the same meaning in mdstorm, otherwise a finding.
+
+    While code imports Petastorm, there are no edits, and PM001 lists the lines.
+    """
+    needs = document.needs
+    is_code = any(PurePath(one).suffix in (".ipynb", ".py") for one in needs.importers)
+    stays = is_code or (needs.importers and not needs.moved)
+    yield from (one for one in _settings(document) if isinstance(one, Finding) or not stays)
+
+
+def needs_petastorm(document: Document) -> bool:
+    """Whether an entry point runs what mdstorm does not have."""
+    return any(isinstance(one, Finding) for one in _settings(document))
+
+
+def _settings(document: Document) -> Iterator[Edit | Finding]:
+    text = document.text
     for one in ini_values(text) if document.kind == "setup_cfg" else toml_strings(text):
         where = f"{one.section.removeprefix('tool.')}/{one.key}"
         if _PROGRAMS.fullmatch(where):
@@ -53,7 +68,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
 
 def _entries(document: Document, start: int, stop: int) -> Iterator[Edit | Finding]:
     """Yield edits and findings for entry points, which move together with the dependency."""
-    for entry in _ENTRY.finditer(document.text, start, stop):
+    for entry in ENTRY.finditer(document.text, start, stop):
         at = entry.start("module")
         path = f"{entry['module']}.{entry['name']}"
         if is_commented_out(document.text, at, INI):

@@ -45,7 +45,7 @@ from mdstorm_migrate.python.calls import PATCHING, RESOLVING, is_docstring, reso
 from mdstorm_migrate.python.links import Links, all_imports, dotted_import, links_of, resolves
 from mdstorm_migrate.python.module import PythonModule, parse_python, string_value
 from mdstorm_migrate.python.shadow import is_in_project
-from mdstorm_migrate.rules import pm403_setup
+from mdstorm_migrate.rules import pm403_setup, pm414_settings
 from mdstorm_migrate.run.discover import CODE, is_code
 from mdstorm_migrate.run.imports import configured_imports, text_imports
 from mdstorm_migrate.run.old_pyarrow import may_be_old
@@ -396,6 +396,14 @@ def _named_in(document: Document) -> Iterator[str]:
             yield from (one.replace(":", ".") for one in names)
     if document.kind in COMMANDS:
         yield from libraries_run(document.text)
+    is_kept = document.kind in ("pyproject", "setup_cfg") and pm414_settings.needs_petastorm(
+        document
+    )
+    # No rule edits the entry points in a setup.py.
+    is_kept |= (
+        is_setup_script(document.path) and pm414_settings.ENTRY.search(document.text) is not None
+    )
+    yield from [OLD_ROOT] if is_kept else []
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
@@ -433,8 +441,7 @@ def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:
         outside = (
             one for one in strings if not any(part.has(module.span(one)[0]) for part in parts)
         )
-        runs = (run for one in outside for run in runs_in_string(str(one.value), ""))
-        if any(run.holds for run in runs):
+        if any(run for one in outside for run in runs_in_string(str(one.value), "")):
             yield OLD_ROOT
 
 
