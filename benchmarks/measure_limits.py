@@ -2,11 +2,12 @@
 
     python benchmarks/measure_limits.py [--rows 2000000] [--rounds 7]
 
-The bare loop for PyTorch reads the records of a shard in order, and makes a dict of tensors of each
-batch, as a user would write it. The bare loop for TensorFlow slices batches from one element that
-is in memory. Neither shuffles, resumes, or reads more than one file. Both loops and the loaders run
-in one process, in turn, round by round. Writes `results_limits.json` next to this file, or
-`--output`: rows per second of CPU time, of all threads, and per second of wall time.
+The bare loops are what a user would write: they map a shard, and make a dict of tensors of each
+batch of its records, or a matrix, in order, or after permuting all records. One such loop
+finds its records in memory. The bare loop for TensorFlow slices batches from one element that is in
+memory. None of them resumes, or reads more than one file. The loops and the loaders run in one
+process, in turn, round by round. Writes `results_limits.json` next to this file, or `--output`:
+rows per second of CPU time, of all threads, and per second of wall time.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import tensorflow as tf
 import torch
+from numpy.lib.recfunctions import structured_to_unstructured
 
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
@@ -44,14 +46,15 @@ TABLES: dict[str, dict[str, str]] = {
     },
 }
 BATCH_SIZES = 256, 1024, 8192
-#: The bare loops, and the loaders that are compared with each.
+#: The bare loops, and what is compared with each.
 LIMITS = {
-    "a loop over the records": (
+    "a loop over a mapped shard": (
+        "the loop over memory",
         "in order",
         "in order, no threads",
-        "shuffled in windows",
-        "matrix",
     ),
+    "a loop that shuffles": ("shuffled",),
+    "a loop that makes matrices": ("matrix",),
     "TensorFlow alone": ("tf.data",),
 }
 #: One pass is repeated until this much CPU time has been used.
@@ -69,12 +72,34 @@ def write(folder: Path, columns: dict[str, str], rows: int) -> npt.NDArray[np.vo
     return records
 
 
+def mapped(folder: Path, dtype: npt.DTypeLike, rows: int) -> npt.NDArray[np.void]:
+    """Map the records at the end of the only shard."""
+    (shard,) = folder.glob("*.mds")
+    dtype = np.dtype(dtype)
+    return np.memmap(shard, dtype, "r", shard.stat().st_size - rows * dtype.itemsize)
+
+
 def batches_of_records(records: npt.NDArray[np.void], batch_size: int) -> Iterator[Any]:
     """Yield a dict of tensors of each batch, as a user's own loop would."""
     names = records.dtype.names or ()
     for start in range(0, len(records), batch_size):
         batch = records[start : start + batch_size]
         yield {name: torch.from_numpy(np.ascontiguousarray(batch[name])) for name in names}
+
+
+def shuffled(records: npt.NDArray[np.void], batch_size: int) -> Iterator[Any]:
+    """Yield the batches of all records, permuted, as mdstorm permutes the rows of a shard."""
+    rows = np.random.default_rng(0).permutation(len(records))
+    for start in range(0, len(records), batch_size):
+        batch = records.take(rows[start : start + batch_size])
+        yield from batches_of_records(batch, batch_size)
+
+
+def matrices_of_records(records: npt.NDArray[np.void], batch_size: int) -> Iterator[torch.Tensor]:
+    """Yield a matrix of the columns of each batch."""
+    for start in range(0, len(records), batch_size):
+        batch = records[start : start + batch_size]
+        yield torch.from_numpy(structured_to_unstructured(batch, copy=True))
 
 
 def sliced_by_tensorflow(records: npt.NDArray[np.void], batch_size: int) -> Any:
@@ -106,7 +131,7 @@ def loaders(
     return {
         "in order": of_engine,
         "in order, no threads": lambda: of_engine(workers=0),
-        "shuffled in windows": lambda: of_converter(shuffling_queue_capacity=100_000),
+        "shuffled": lambda: of_converter(shuffling_queue_capacity=100_000),
         "matrix": lambda: of_converter(stack=True, features=[*columns]),
         "tf.data": partial(iter, dataset),
     }
@@ -125,10 +150,20 @@ def speeds(make: Callable[[], Iterable[Any]], rows: int) -> tuple[float, float]:
 def measure(folder: Path, columns: dict[str, str], rows: int, rounds: int) -> dict[str, Any]:
     """Return the median speeds of each loop over one table, by batch size and name."""
     records = write(folder, columns, rows)
+    dtype = records.dtype
+    loops = {
+        "a loop over a mapped shard": batches_of_records,
+        "a loop that shuffles": shuffled,
+        "a loop that makes matrices": matrices_of_records,
+    }
     found: dict[str, Any] = {}
     for batch_size in BATCH_SIZES:
         made: dict[str, Callable[[], Iterable[Any]]] = {
-            "a loop over the records": lambda size=batch_size: batches_of_records(records, size),
+            **{
+                name: lambda loop=loop, size=batch_size: loop(mapped(folder, dtype, rows), size)
+                for name, loop in loops.items()
+            },
+            "the loop over memory": lambda size=batch_size: batches_of_records(records, size),
             # Made once, as a program makes it; each pass is an iteration.
             "TensorFlow alone": partial(iter, sliced_by_tensorflow(records, batch_size)),
             **loaders(str(folder), columns, batch_size),

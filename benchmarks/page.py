@@ -106,10 +106,11 @@ Each library is used as its documentation recommends, in the fastest way that we
 
 ## Against the frameworks alone
 
-Rows per second of CPU time, summed over all threads, and for mdstorm also the share of the limit,
-which is in the same table: {rows:,} rows of numbers, read in one process. The limits are bare loops
-over data in memory. They do not shuffle, resume or check anything. The tables show medians of
-{rounds} rounds. At the end of the run, the 15-minute load average was {limits_load:.1f}: small
+Rows per second of CPU time, summed over all threads, and beside it the share of the limit, which is
+in the same table: {rows:,} rows of numbers in one shard, read in one process. The limits are bare
+loops, as a user would write them over the records of the shard, which they map. TensorFlow's is
+over data in memory. They do not resume or check anything. The tables show medians of {rounds}
+rounds. At the end of the run, the 15-minute load average was {limits_load:.1f}: small
 differences are noise. `python benchmarks/measure_limits.py` repeats only these tables.
 {limits}
 What bounds mdstorm, as far as it was measured:
