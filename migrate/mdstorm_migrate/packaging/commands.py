@@ -84,7 +84,7 @@ def runs_modules(before: str) -> bool:
 _SCRIPT = re.compile(rf"(?<![\w.-])(?<!\./)(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
 #: Code passed to Python with ``-c``, the dotted names in the code, and its imports from modules.
 _CODE = re.compile(
-    r"""(?:\bpython[\d.]*|\$[({]?PYTHON[^\s"']*)"?(?:[ \t]+-\w)*
+    r"""(?:\bpython[\d.]*|\$[({]?PY[^\s"']*)"?(?:[ \t]+-\w)*
     [ \t]+-c[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""",
     re.VERBOSE,
 )
@@ -228,7 +228,7 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
     for code in _CODE.finditer(text, start, stop):
         commands.append(code.span())
         if not is_commented_out(text, code.start()):
-            yield from _renamed(text, rule, *code.span("code"))
+            yield from renamed_in_code(text, rule, *code.span("code"))
     for one in _IMPORT.finditer(text, start, stop):
         if not any(before <= one.start() < end for before, end in commands):
             what = "Python code here imports Petastorm"
@@ -289,7 +289,7 @@ def _absent(rule: str, span: tuple[int, int], what: str, absent: str) -> Finding
     return Finding(rule, "manual", *span, what, remedy, holds=absent, topic="run")
 
 
-def _renamed(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
+def renamed_in_code(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
     """Yield edits to code in a command, or a finding if mdstorm lacks a name that it uses."""
     code = text[start:stop]
     found = list(_NAME.finditer(text, start, stop))

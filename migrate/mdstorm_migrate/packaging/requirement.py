@@ -163,11 +163,13 @@ def requirements_at(
 
     A channel may precede it; only a marker, a comment, conda's version or unknown text may follow.
     """
+    at = start
     for found in find_requirements(text, start, stop, name):
         is_whole = found.is_open or found.is_conda or _AFTER.match(text, found.stop, stop)
         if is_whole and _BEFORE.fullmatch(text, start, found.start):
             yield found
-    yield from find_addresses(text, start, stop, name)
+            at = stop if found.is_copy else at  # its address is a part of it
+    yield from find_addresses(text, at, stop, name)
 
 
 def name_at(text: str, start: int, stop: int) -> str | None:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
-from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
+from mdstorm_migrate.packaging.commands import TARGETS, dotted_values, renamed_in_code
 from mdstorm_migrate.packaging.strings import is_module_run
 from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (
@@ -21,13 +21,14 @@ from mdstorm_migrate.python.calls import (
     call_with_first,
     called,
     function_of,
+    is_docstring,
     is_target,
     reads_of_value,
     resolved_as,
     words_before,
 )
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
-from mdstorm_migrate.python.imports import missing_prefix
+from mdstorm_migrate.python.imports import imported_names, missing_prefix
 from mdstorm_migrate.python.links import all_imports, resolves
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 from mdstorm_migrate.python.shadow import shadow_of
@@ -71,6 +72,10 @@ _LOGGERS = frozenset(
 )
 #: The key of a logger's name in an INI file.
 _LOGGER = "qualname"
+#: A line of an example in a docstring.
+_EXAMPLE = re.compile(
+    r"""(?:^[ \t]*|(?<=["']))(?:>>>|\.\.\.)[ \t](?P<code>[^\r\n]*)""", re.MULTILINE
+)
 #: Functions that return the module named by their first argument.
 _RETURNING = frozenset({"import_module", "importorskip"})
 #: Functions that find the modules of a package, and put a prefix before their names.
@@ -124,6 +129,9 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
             absent, why = _absent(module, string, use), _why(module, string, use)
             found = _renamed(value, *span, first, absent, why, use, module.text)
             yield replace(found, topic="log") if _is_of_other_import(module, string) else found
+    if ">>>" in module.text and any(imported_names(module)):
+        for string in module.scopes.strings:
+            yield from _examples(module, string) if is_docstring(module, string) else ()
     for word in module.scopes.nodes[ast.keyword]:
         is_root = word.arg == names.OLD_ROOT  # patch.dict("sys.modules", petastorm=None)
         if is_root and _uses_sys_modules(module.scopes.parents[word]):
@@ -154,6 +162,21 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
     if _is_resolved(module, string):
         return "resolved"
     return "unknown" if _may_be_resolved(module, string) else None
+
+
+def _examples(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Finding]:
+    """Yield edits to the examples in a docstring that import Petastorm, or a finding."""
+    inner = inner_span(module, string)
+    lines = list(_EXAMPLE.finditer(module.text, *inner)) if inner is not None else []
+    code = "\n".join(one["code"] for one in lines)
+    if not _IMPORT.search(code):
+        return
+    if any(isinstance(one, Finding) for one in renamed_in_code(code, CODE, 0, len(code))):
+        what = "this example imports what mdstorm does not have"
+        yield Finding(CODE, "manual", *lines[0].span("code"), what, f"{what}: change it by hand")
+        return
+    for one in lines:
+        yield from renamed_in_code(module.text, CODE, *one.span("code"))
 
 
 def _allowed(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:

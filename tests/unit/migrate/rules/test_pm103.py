@@ -62,6 +62,26 @@ def test_module_name_in_known_function_is_renamed(text: str) -> None:
     check_moves(f"{text}\n")
 
 
+@each(
+    '"""Read.\n\n>>> from petastorm import make_reader\n>>> make_reader("u")\n"""\n',
+    'def f():\n    """>>> import petastorm.reader as r\n    ... r.make_reader(u)\n    """\n',
+    "class C:\n    r'''Rows.\n\n    >>> import petastorm\n"
+    "    >>> with petastorm.make_reader(u) as r:\n"
+    "    ...     next(r)\n    '''\n",
+)
+def test_example_in_docstring_moves_with_code(text: str) -> None:
+    check_moves(f"{text}from petastorm import make_reader\n")
+    check_noop(text, "a.py")
+
+
+def test_example_with_what_mdstorm_lacks_needs_manual_review() -> None:
+    code = "from petastorm import make_reader\n"
+    text = f'"""Rows.\n\n>>> {code}>>> from petastorm.hdfs import namenode\n"""\n'
+    found = [one for one in migrate(text + code, path="a.py").findings if one.rule == "PM103"]
+    assert [(one.cls, one.line) for one in found] == [("manual", 3)]
+    assert migrate(text + code, path="a.py").text.endswith(code.replace("petastorm", "mdstorm"))
+
+
 def test_module_name_after_a_sentence_is_renamed() -> None:
     check_rewrite(
         'log("petastorm is slow")\nmock.patch("petastorm.reader.make_reader")\n',

@@ -38,6 +38,10 @@ from mdstorm_migrate.run.outcome import Settings
         "${PYTHON:-python3} -c 'from mdstorm import make_reader'",
     ),
     (
+        "$(PY) -c 'from petastorm import make_reader'",
+        "$(PY) -c 'from mdstorm import make_reader'",
+    ),
+    (
         "python -c 'import a, petastorm as p; petastorm.reader.make_reader(\"petastorm\")'",
         "python -c 'import a, mdstorm as p; mdstorm.reader.make_reader(\"petastorm\")'",
     ),

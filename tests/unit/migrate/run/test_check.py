@@ -436,6 +436,15 @@ def test_code_waits_if_its_only_installer_cannot_provide_mdstorm(
     assert "Petastorm comes from a repository" in invoke(migrate, tmp_path).stderr
 
 
+@each("petastorm @ https://h/petastorm-0.12-py3-none-any.whl", "petastorm @ git+https://h/p.git")
+def test_address_of_copy_is_one_place(line: str, tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.py": READS, "requirements.txt": f"{line}\n"})
+    for _ in range(2):
+        said = invoke(migrate, "-w", "--no-diff", tmp_path).stderr
+        assert said.count("Petastorm comes from a repository, a file or a changed copy") == 1
+        assert "more place" not in said
+
+
 def test_code_moves_if_one_of_its_installers_provides_mdstorm(tmp_path: Path) -> None:
     fork = "petastorm @ git+https://host/petastorm.git\n"
     files = {"a.py": READS, "requirements.txt": "petastorm\n", "requirements-fork.txt": fork}
