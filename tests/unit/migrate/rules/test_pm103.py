@@ -79,7 +79,7 @@ def test_example_with_what_mdstorm_lacks_needs_manual_review() -> None:
     text = f'"""Rows.\n\n>>> {code}>>> from petastorm.hdfs import namenode\n"""\n'
     found = [one for one in migrate(text + code, path="a.py").findings if one.rule == "PM103"]
     assert [(one.cls, one.line) for one in found] == [("manual", 3)]
-    assert migrate(text + code, path="a.py").text.endswith(code.replace("petastorm", "mdstorm"))
+    assert migrate(text + code, path="a.py").output.endswith(code.replace("petastorm", "mdstorm"))
 
 
 def test_module_name_after_a_sentence_is_renamed() -> None:
