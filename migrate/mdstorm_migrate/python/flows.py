@@ -325,6 +325,10 @@ class _Reader:
             self.found.fixtures[node.name] = name
         if "fixture" in decorators or node.name.startswith("test"):
             self.found.tested |= {f"{name}.{one.arg}": one.arg for one in plain}
+        for one in node.decorator_list:
+            if isinstance(one, ast.Call) and last_name(one.func) == "parametrize":
+                for argument in plain:
+                    self.flow(f"{name}.{argument.arg}", self.terms(one.args[1:]))
         for argument in (*plain, *given.kwonlyargs):
             self.flow(f"{name}.{argument.arg}", self.annotated(argument.annotation))
 

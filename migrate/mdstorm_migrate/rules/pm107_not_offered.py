@@ -11,7 +11,14 @@ from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.petastorm.absent import home_of, is_unknown, section_of
 from mdstorm_migrate.python.calls import bases_of, given_arguments
 from mdstorm_migrate.python.import_actions import incidental_names, moved_to
-from mdstorm_migrate.python.imports import Use, imported_names, is_pin, reached_uses, references_of
+from mdstorm_migrate.python.imports import (
+    Use,
+    imported_names,
+    is_pin,
+    missing_prefix,
+    reached_uses,
+    references_of,
+)
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
@@ -56,6 +63,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
                 yield from _without_holds(_use_findings((text.start, text.stop), text.missing))
     for use in (one for used in reached_uses(module) for one in used.with_further()):
         yield from _used(module, use)
+    yield from _other_versions(module)
     for (_, state, advice), places in places_by_advice.items():
         spans, names = zip(*places, strict=True)
         yield _finding(min(spans), list(dict.fromkeys(names)), state, advice)
@@ -70,6 +78,20 @@ def _used(module: PythonModule, use: Use) -> Iterator[Finding]:
         yield from _version_in_requirement(module, use.node)
     else:
         yield from _use_findings(module.span(use.node), use.missing)
+
+
+def _other_versions(module: PythonModule) -> Iterator[Finding]:
+    """Yield the findings about versions of what may be Petastorm, as of a parameter."""
+    uses = (
+        *(use for name in imported_names(module) for use in name.all_uses),
+        *(one for used in reached_uses(module) for one in used.with_further()),
+    )
+    known = {use.node for use in uses}
+    for node in module.scopes.nodes[ast.Attribute]:
+        is_version = node.attr == "__version__" and node not in known
+        if is_version and petastorm.OLD_ROOT in module.makers(node.value):
+            missing = missing_prefix(module, node, petastorm.VERSION)
+            yield from _use_findings(module.span(node), missing)
 
 
 def _replaced(module: PythonModule, use: Use) -> Finding:

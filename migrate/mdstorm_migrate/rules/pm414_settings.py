@@ -60,10 +60,17 @@ def _settings(document: Document) -> Iterator[Edit | Finding]:
             pattern = _IN_SECTION if where.startswith("mypy-") else _MODULE
             for found in pattern.finditer(text, one.start, one.stop):
                 at = found.start()
+                if where.endswith("filterwarnings") and not _is_module_of_filter(text[:at]):
+                    continue
                 if missing(f"{OLD_ROOT}{found['rest']}") or is_commented_out(text, at, INI):
                     continue
                 message = "this setting applies to the modules that the code imports"
                 yield Edit(CODE, "exact", at, at + len(OLD_ROOT), NEW_ROOT, message, topic="run")
+
+
+def _is_module_of_filter(before: str) -> bool:
+    """Whether a filter of warnings continues with a module: ``action:message:category:module``."""
+    return re.split(r"[\n\"'=]", before)[-1].count(":") == 3
 
 
 def _entries(document: Document, start: int, stop: int) -> Iterator[Edit | Finding]:

@@ -126,13 +126,15 @@ class _Solver:
     def _made(self, own: Flows) -> Iterator[tuple[Place, frozenset[str]]]:
         """Yield the expressions that may be Petastorm's objects, with the paths of their makers.
 
+        The package itself counts as one, because code may ask it for its version.
+
         The values of each term are needed in any case, because calls pass their arguments.
         """
         for place, term in own.terms.items():
             made = {
                 value.removesuffix("()")
                 for value in self._values(term)
-                if isinstance(value, str) and value.endswith("()")
+                if isinstance(value, str) and (value == OLD_ROOT or value.endswith("()"))
             }
             if made:
                 yield place, frozenset(made)

@@ -161,9 +161,10 @@ def _waiting(
     """Yield the code that was to move and does not fit to other files then."""
     for one in violations:
         for path in one.holds:
-            if path in proposals and proposals[path].uses and proposals[path].waits_for is None:
+            known = proposals.get(path)
+            if known is not None and (known.uses or known.naming) and known.waits_for is None:
                 reason = f"`{shown(one.path, path)}`: {one.message}"
-                yield path, replace(proposals[path], waits_for=reason)
+                yield path, replace(known, waits_for=reason)
 
 
 def migrate_alone(

@@ -74,6 +74,13 @@ def test_entry_point_missing_in_mdstorm_keeps_petastorm(
     ),
     ("pytest.ini", "[pytest]\nmarkers = petastorm: slow\naddopts = -m 'not petastorm'\n"),
     ("pyproject.toml", '[[tool.mypy.overrides]]\nmodule = "petastorm.gone.*"\n'),
+    # messages that are filtered, not modules
+    ("pytest.ini", "[pytest]\nfilterwarnings =\n    ignore:petastorm is slow:UserWarning\n"),
+    (
+        "pyproject.toml",
+        "[tool.pytest.ini_options]\n"
+        "filterwarnings = ['ignore::Warning:x', 'ignore:petastorm is slow']\n",
+    ),
     ("pyproject.toml", '[tool.coverage.run]\nomit = ["*/petastorm/*"]\n'),
 )
 def test_settings_without_petastorm_modules_are_unchanged(path: str, text: str) -> None:

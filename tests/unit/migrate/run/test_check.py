@@ -574,6 +574,17 @@ def test_script_called_by_path_keeps_petastorm(name: str, text: str, tmp_path: P
     assert "is a script of Petastorm" in invoke(migrate, tmp_path).stderr
 
 
+def test_module_that_code_runs_waits_for_its_installer(tmp_path: Path) -> None:
+    files = {
+        "setup.py": "P = 'petastorm>=0.12'\nsetup(install_requires=[P])\n",
+        "a.py": READS,
+        "regen.py": "run([sys.executable, '-m', 'petastorm.etl.petastorm_generate_metadata'])\n",
+        "b.py": "from petastorm.tools.copy_dataset import copy_dataset\n",
+    }
+    assert written(tmp_path, files) == files
+    assert "PM103 review" in invoke(migrate, tmp_path).stderr
+
+
 def test_dataset_of_command_beside_installation_is_no_requirement(
     tmp_path: Path,
 ) -> None:
