@@ -14,7 +14,7 @@ import bisect
 import io
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 Class: TypeAlias = Literal["exact", "review", "manual", "note"]
@@ -196,6 +196,30 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
         pieces += [text[position : edit.start], edit.replacement]
         position, last = edit.stop, edit
     return "".join([*pieces, text[position:]])
+
+
+def moved_by(edits: Sequence[Edit], before: str, found: Finding, lines: Lines) -> Finding:
+    """Return a finding with the place that it has once a file's edits are applied.
+
+    Parameters
+    ----------
+    edits : sequence of Edit
+    before : str
+        The text of the file.
+    found : Finding
+    lines : Lines
+        The lines of the file with the edits.
+    """
+    earlier = [edit for edit in edits if edit.stop <= found.start]
+    shift = sum(len(edit.replacement) - (edit.stop - edit.start) for edit in earlier)
+    start, stop = found.start + shift, found.stop + shift
+    line, column = lines.place(start)
+    if found.cell is not None:
+        in_cell = [edit for edit in earlier if edit.cell == found.cell]
+        added = (one.replacement.count("\\n") for one in in_cell)  # as JSON has it
+        removed = (before.count("\\n", one.start, one.stop) for one in in_cell)
+        line, column = found.line + sum(added) - sum(removed), found.column
+    return replace(found, start=start, stop=stop, line=line, column=column)
 
 
 def unified_diff(before: str, after: str, path: str) -> str:

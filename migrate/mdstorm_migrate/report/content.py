@@ -98,7 +98,7 @@ class FileReport:
 
     @cached_property
     def before(self) -> str:
-        """The text before the migration, to which the spans of edits and findings refer."""
+        """The text before the migration, to which the spans of edits refer."""
         return self.outcome.outcome.texts()[0].removeprefix(_MARK)
 
     @cached_property
@@ -107,9 +107,12 @@ class FileReport:
         return self.outcome.outcome.texts()[1].removeprefix(_MARK)
 
     @cached_property
-    def lines(self) -> Lines:
-        """Lines of `before`."""
+    def _lines(self) -> Lines:
         return Lines(self.before)
+
+    @cached_property
+    def _lines_now(self) -> Lines:
+        return Lines(self.after) if self.outcome.written else self._lines
 
     @property
     def is_notebook(self) -> bool:
@@ -144,25 +147,28 @@ class FileReport:
         return {cls: counts[cls] for cls in CLASSES if counts[cls]}
 
     def _item(self, found: Edit | Finding, seen: Counter[tuple[str, str]]) -> Item:
-        line, column = self.lines.place(found.start)
-        region = Region(line, column, *self.lines.place(found.stop))
-        key = found.rule, self._line_of(found, line - 1)
+        lines = self._lines_now if isinstance(found, Finding) else self._lines
+        line, column = lines.place(found.start)
+        region = Region(line, column, *lines.place(found.stop))
+        key = found.rule, _line_of(found, lines, line - 1)
         seen[key] += 1
         return Item(found, region, _hash(self.path, *key, str(seen[key])))
 
-    def _line_of(self, found: Edit | Finding, number: int) -> str:
-        """Return the line of an item as a string that is the same before and after the migration.
 
-        For a TODO comment, it is the line below the comment.
-        """
-        if isinstance(found, Finding) and found.is_open_todo:
-            while number + 1 < len(self.lines.starts) and _COMMENT.match(self._line(number)):
-                number += 1
-        return self._line(number).replace(OLD_ROOT, NEW_ROOT)
+def _line_of(found: Edit | Finding, lines: Lines, number: int) -> str:
+    """Return the line of an item as a string that is the same before and after the migration.
 
-    def _line(self, number: int) -> str:
-        start = self.lines.starts[number]
-        return self.before[start : start + 1000].partition("\n")[0].strip()
+    For a TODO comment, it is the line below the comment.
+    """
+    if isinstance(found, Finding) and found.is_open_todo:
+        while number + 1 < len(lines.starts) and _COMMENT.match(_line(lines, number)):
+            number += 1
+    return _line(lines, number).replace(OLD_ROOT, NEW_ROOT)
+
+
+def _line(lines: Lines, number: int) -> str:
+    start = lines.starts[number]
+    return lines.text[start : start + 1000].partition("\n")[0].strip()
 
 
 def _hash(*parts: str) -> str:

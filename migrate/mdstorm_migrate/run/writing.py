@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mdstorm_migrate.run.outcome import FileOutcome, Problem, shown
+from mdstorm_migrate.base.edits import Lines, moved_by
+from mdstorm_migrate.run.outcome import FileOutcome, Outcome, Problem, shown
 
 
 def write_all(outcomes: Sequence[FileOutcome], backup: str | None = None) -> Iterator[FileOutcome]:
@@ -45,7 +46,15 @@ def _write(one: FileOutcome, backup: str | None) -> FileOutcome:
         write_file(one.path, one.outcome.before, one.outcome.after, backup)
     except WriteError as error:
         return _not_written(one, str(error))
-    return replace(one, written=True)
+    return replace(one, outcome=_as_written(one.outcome), written=True)
+
+
+def _as_written(outcome: Outcome) -> Outcome:
+    """Return an outcome whose findings have their places in the new file."""
+    before, after = (text.removeprefix("\ufeff") for text in outcome.texts())
+    lines = Lines(after)
+    findings = [moved_by(outcome.edits, before, one, lines) for one in outcome.findings]
+    return replace(outcome, findings=findings)
 
 
 def _not_written(one: FileOutcome, reason: str) -> FileOutcome:

@@ -28,7 +28,7 @@ def test_work_list_has_remaining_findings_after_write(tmp_path: Path) -> None:
     assert entry == {
         "file": f"{tmp_path}/a.py",
         "cell": None,
-        "line": 8,
+        "line": 9,  # in the new file, below its comment
         "rule": "PM114",
         "class": "manual",
         "recipe": recipe,

@@ -445,6 +445,32 @@ def test_address_of_copy_is_one_place(line: str, tmp_path: Path) -> None:
         assert "more place" not in said
 
 
+def test_places_after_writing_are_those_in_the_new_files(tmp_path: Path) -> None:
+    stays = "from petastorm.hdfs import x\n"
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": [stays, stays.strip()]}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    files = {"a.py": f"import sys\n{READS}{stays}", "b.ipynb": json.dumps(notebook, indent=1)}
+    files |= {
+        "bom.py": f"\ufeffx = 1\n{stays}",
+        "req.txt": "petastorm==0.12\npetastorm @ git+ssh://h/p\n",
+    }
+    write_files(tmp_path, files)
+    report = tmp_path / "report.json"
+    found = []
+    for _ in range(2):
+        invoke(migrate, "-w", "-q", "--no-diff", "--report", report, tmp_path)
+        read = json.loads(report.read_text())["files"]
+        found.append(
+            [
+                (one["path"], item["line"], item["column"])
+                for one in read
+                for item in one["findings"]
+            ]
+        )
+    assert found[0] == found[1]
+    assert len(found[0]) > 4
+
+
 def test_code_moves_if_one_of_its_installers_provides_mdstorm(tmp_path: Path) -> None:
     fork = "petastorm @ git+https://host/petastorm.git\n"
     files = {"a.py": READS, "requirements.txt": "petastorm\n", "requirements-fork.txt": fork}
