@@ -31,16 +31,24 @@ def modules(package: str) -> dict[str, Path]:
 
 
 @cache
-def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
+def statements(path: Path) -> list[ast.Import | ast.ImportFrom | ast.If]:
+    """Return the imports in a module, and its ``if`` statements."""
     nodes = ast.walk(ast.parse(path.read_bytes()))
-    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom | ast.If)]
+
+
+def import_nodes(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in statements(path) if not isinstance(node, ast.If)]
 
 
 @cache
 def lines_for_type_checkers(path: Path) -> set[int]:
     """Return the lines of a module below ``if TYPE_CHECKING``."""
-    nodes = ast.walk(ast.parse(path.read_bytes()))
-    tests = [n for n in nodes if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    tests = [
+        node
+        for node in statements(path)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
     return {line for test in tests for line in range(test.lineno, test.body[-1].end_lineno + 1)}
 
 
