@@ -51,13 +51,14 @@ unexport PYTHONDONTWRITEBYTECODE
 	test-lowest test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
 # Six jobs at a time, on two cores: an installation, or a test run, waits half of its time, and those
-# with Spark wait for longer. The longest begin first, and short ones fill the cores at the end.
+# with Spark wait for longer. Lint begins while the others wait for the check of Java, then the longest
+# parts, and short ones fill the cores at the end.
 side_by_side = $(MAKE) --jobs=6 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
-PARTS := test-converter test-spark test-engine test-loaders test-compat test-readers test-connect \
-	test-lowest test-peers lint
+PARTS := lint test-converter test-spark test-engine test-loaders test-compat test-readers \
+	test-connect test-lowest test-peers
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
 LOWEST_TESTS := $(addprefix tests/unit/compat/,pytorch reader tf spark/test_types.py) \
