@@ -148,12 +148,15 @@ class Given:
         Whether another file uses the name ``petastorm`` that this one imports.
     leaked : frozenset of str
         Names that other files use without binding them, and that import all names of this one.
+    has_namesake : bool
+        Whether the project has a module of its own with Petastorm's name in its name.
     """
 
     names: Mapping[str, str] | None = None
     objects: Mapping[Place, frozenset[str]] = field(default_factory=dict)
     shares_root: bool = False
     leaked: frozenset[str] = frozenset()
+    has_namesake: bool = False
 
 
 #: What a file that is migrated without other files is given.

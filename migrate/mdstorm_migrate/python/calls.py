@@ -27,6 +27,8 @@ _IMPORTERS = frozenset({"hydra", "importlib", "pkgutil", "pydoc", "pytest", "run
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Methods that add their arguments to the collection that they are called on.
 _ADDING = frozenset({"add", "append", "extend", "insert", "update"})
+#: Methods that replace an attribute of an object.
+REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: Functions that call their first argument and pass it their other arguments.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
 

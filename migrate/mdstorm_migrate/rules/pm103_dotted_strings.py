@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
@@ -17,6 +19,7 @@ from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (
     IMPORTING,
     PATCHING,
+    REPLACING,
     RESOLVING,
     call_with_first,
     called,
@@ -28,7 +31,7 @@ from mdstorm_migrate.python.calls import (
     words_before,
 )
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
-from mdstorm_migrate.python.imports import imported_names, missing_prefix
+from mdstorm_migrate.python.imports import Use, imported_names, missing_prefix, reached_uses
 from mdstorm_migrate.python.links import all_imports, resolves
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 from mdstorm_migrate.python.shadow import shadow_of
@@ -53,12 +56,16 @@ _FILLING = re.compile(
 )
 #: How code reaches the loaded modules.
 _MODULES = ("sys.modules", "'sys.modules'", "__import__('sys').modules")
+#: An index of another part than the first, as in ``x.__module__.split(".")[-1]``.
+_OTHER_PART = re.compile(r"\[-?[1-9]")
 #: Errors that name the module of a failed import.
 _FAILED_IMPORTS = frozenset({"ImportError", "ModuleNotFoundError"})
 #: Code that replaces how modules are imported, and may compare their names.
 _REPLACES_IMPORT = re.compile(r"""\b(?:__import__["']?\s*[,=](?!=)|meta_path\b)""")
 #: A class that restricts what a pickle may contain.
 _FIND_CLASS = re.compile(r"\bdef find_class\b")
+#: Why a mock of a name that Petastorm itself looks up needs review.
+_NO_EFFECT = "mdstorm may not look up this name there: check that the mock has an effect"
 #: The Sphinx setting that lists modules to mock.
 _MOCKED = "autodoc_mock_imports"
 #: Functions that find an installed distribution by name.
@@ -70,6 +77,8 @@ _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
 _LOGGERS = frozenset(
     {"assertLogs", "assertNoLogs", "at_level", "getLogger", "get_logger", "set_level"}
 )
+#: A test of what is logged.
+_CHECKS_LOGS = re.compile(r"\bcaplog\b|\bassert(?:No)?Logs\b")
 #: The key of a logger's name in an INI file.
 _LOGGER = "qualname"
 #: A line of an example in a docstring.
@@ -101,6 +110,18 @@ def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
             yield _unknown(path, start, stop, "code")
 
 
+def _mocked(module: PythonModule, use: Use) -> Iterator[Finding]:
+    """Yield the finding about a mock of a name in a module that mdstorm may not look up there."""
+    match module.scopes.parents.get(use.node):
+        case ast.Call(args=[owner, ast.Constant(str(name)), *_]) as call:
+            path = f"{use.path}.{name}"
+            is_mock = owner is use.node and called(call) in REPLACING and names.is_module(use.path)
+            if is_mock and not (names.is_module(path) or _is_for_programs(path)):
+                what = f"`{path}` is replaced at run time"
+                remedy = f"{what}; {_NO_EFFECT}"
+                yield Finding(CODE, "manual", *module.span(call), what, remedy, holds=path)
+
+
 #: What takes a string: code that resolves names, a function that finds loggers, a filter of
 #: warnings, a function that finds an installed distribution, a function that finds the classes in a
 #: pickle, or perhaps code that resolves names. Or the string is code itself.
@@ -110,6 +131,10 @@ _Use: TypeAlias = Literal["resolved", "logger", "filter", "version", "pickle", "
 def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
     for string in module.scopes.strings:
         value, use = str(string.value), _use(module, string)
+        if use is None and string in _checked_loggers(module):
+            what = f'this may be the name of a logger, which becomes "{names.renamed(value)}"'
+            remedy = f"{what}: change both, or none"
+            yield Finding(CODE, "manual", *module.span(string), what, remedy)
         if use is None:
             continue
         span, inner = module.span(string), inner_span(module, string)
@@ -124,6 +149,10 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
         elif use == "resolved" and (local := shadow_of(module, value)):
             what = f"this may mean `{local.name}`, not the library"
             yield Finding(CODE, "note", *span, what)
+        elif use == "resolved" and _may_be_of_project(module, string):
+            what = "a module of this project may have this name"
+            remedy = f'{what}: if the library is meant, compare with "{names.NEW_ROOT}"'
+            yield Finding(CODE, "manual", *span, what, remedy)
         else:
             first = inner and inner[0]
             absent, why = _absent(module, string, use), _why(module, string, use)
@@ -132,6 +161,9 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
     if ">>>" in module.text and any(imported_names(module)):
         for string in module.scopes.strings:
             yield from _examples(module, string) if is_docstring(module, string) else ()
+    uses = (name.all_uses for name in imported_names(module))
+    for one in chain(*uses, reached_uses(module)):
+        yield from _mocked(module, one)
     for word in module.scopes.nodes[ast.keyword]:
         is_root = word.arg == names.OLD_ROOT  # patch.dict("sys.modules", petastorm=None)
         if is_root and _uses_sys_modules(module.scopes.parents[word]):
@@ -252,13 +284,15 @@ def _why(module: PythonModule, string: ast.Constant, use: _Use) -> str | None:
     value = str(string.value)
     if use == "logger" and value not in _SAME_LOGGERS:
         return "mdstorm logs different messages under that name"
+    if use == "logger" and _checked_loggers(module):
+        return "this file also checks names of loggers"
     if use != "resolved":
         return None
     if has_fallback(module):
         return "this file still imports Petastorm where mdstorm is not installed"
     is_patch = resolved_as(module, string) == "patched"
     if is_patch and not (names.is_module(value) or _is_for_programs(value)):
-        return "mdstorm does not use this name, so patch it only if your own code uses it"
+        return _NO_EFFECT
     return None
 
 
@@ -300,6 +334,24 @@ def _is_of_module(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is compared with a caught error, or with the module of an object."""
     compared = _comparison(module, string)
     return compared is not None and _involves_library(module, compared)
+
+
+def _may_be_of_project(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a module of the project may be equal, because not only the first part is compared."""
+    compared = _comparison(module, string)
+    if not module.given.has_namesake or string.value != names.OLD_ROOT or compared is None:
+        return False
+    if _caught_import(module, compared) is not None:
+        return False
+    match compared:
+        case ast.Call():  # startswith
+            return True
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[one]):
+            if left is string and "sys.modules" not in ast.unparse(one):
+                return True
+    read = (one for one in ast.walk(compared) if isinstance(one, ast.Name))
+    values = (value for name in read for value in _values(module, name))
+    return any(_OTHER_PART.search(ast.unparse(one)) for one in (compared, *values))
 
 
 def _is_code(module: PythonModule, string: ast.Constant) -> bool:
@@ -382,6 +434,31 @@ def _is_logger(module: PythonModule, string: ast.Constant) -> bool:
     match module.scopes.parents.get(table):
         case ast.Dict(keys=keys, values=values):
             return string_value(keys[values.index(table)]) == "loggers"
+    return False
+
+
+@lru_cache(maxsize=1)
+def _checked_loggers(module: PythonModule) -> Sequence[ast.Constant]:
+    """Return what may be names of loggers in a test of what is logged.
+
+    These are names that are compared with records, and loggers that need review in any case.
+    """
+    if not _CHECKS_LOGS.search(module.text):
+        return ()
+    found = (one for one in module.scopes.strings if _PATH.fullmatch(str(one.value)))
+    return [
+        one
+        for one in found
+        if _is_of_record(module, one)
+        or (_is_logger(module, one) and one.value not in _SAME_LOGGERS)
+    ]
+
+
+def _is_of_record(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string, also in tuples or lists, is compared with what was logged."""
+    for above in module.ancestors(string):
+        if not isinstance(above, ast.Tuple | ast.List | ast.Set):
+            return isinstance(above, ast.Compare) and "record" in ast.unparse(above)
     return False
 
 

@@ -487,7 +487,8 @@ _EXTRAS = {
 }
 #: What names no module: a comment, and the name of a logger; imports by name are seen otherwise.
 _NO_MODULE = re.compile(
-    rf"""^[ \t]*\#[^\r\n]* | ["'](?:{"|".join(ROOTS)})\.spark\.spark_dataset_converter["']""",
+    rf"""^[ \t]*\#[^\r\n]* | \bgetLogger\([^\r\n)]*\)
+    | ["'](?:{"|".join(ROOTS)})\.spark\.spark_dataset_converter["']""",
     re.MULTILINE | re.VERBOSE,
 )
 

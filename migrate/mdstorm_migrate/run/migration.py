@@ -29,6 +29,7 @@ from mdstorm_migrate.base.edits import NAMES, Edit, EditError, Finding, apply_ed
 from mdstorm_migrate.base.needs import Given, Needs
 from mdstorm_migrate.packaging.parts import parts_of
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.calls import REPLACING
 from mdstorm_migrate.python.flows import Flows, flows_of
 from mdstorm_migrate.python.imports import imported_names, reached_uses
 from mdstorm_migrate.python.module import PythonModule, parse_python
@@ -443,8 +444,6 @@ class _Results:
 
 #: Names of functions and settings that replace parts of modules named in strings.
 _BY_NAME = re.compile(r"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|autodoc_mock_imports)\b")
-#: Methods that replace an attribute of an object.
-_REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: The rule about strings that contain module names.
 _NAMING = "PM103"
 
@@ -473,7 +472,7 @@ def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
     """Whether a call replaces an attribute of `target`."""
     match call:
         case ast.Call(func=ast.Attribute(attr=attr), args=[first, _, *_]):
-            return attr in _REPLACING and first is target
+            return attr in REPLACING and first is target
     return False
 
 

@@ -65,15 +65,24 @@ def given_to(
     while wanted:
         solver.add(parse(sorted(wanted)))
         wanted = solver.wanted() & facts.keys()
-    sharing = _sharing_root(mentioning, graph)
+    sharing, has_namesake = _sharing_root(mentioning, graph), any(map(_is_namesake, facts))
     found = {}
     for path in sorted(solver.flows):
         names, objects = dict(solver.names(path)), solver.objects[path]
         is_reached = path in reached or bool(names) or bool(objects)
         if path in mentioning or is_reached:
             leaked = frozenset(solver.leaked(path))
-            found[path] = Given(names if is_reached else None, objects, path in sharing, leaked)
+            shares = path in sharing
+            found[path] = Given(
+                names if is_reached else None, objects, shares, leaked, has_namesake
+            )
     return found | {path: Given() for path in mentioning.keys() - found.keys()}
+
+
+def _is_namesake(path: Path) -> bool:
+    """Whether a file is a module with Petastorm's name in its name; a test is none."""
+    name = path.parent.name if path.stem == "__init__" else path.stem
+    return path.suffix == ".py" and OLD_ROOT in name and not TEST.fullmatch(name)
 
 
 def given_alone(flows: Flows) -> Given:

@@ -93,6 +93,8 @@ def test_module_name_after_a_sentence_is_renamed() -> None:
     'mock.patch("petastorm.reader.Reader")',
     'mock.patch("petastorm.pytorch.DataLoader")',  # Petastorm's converters use it, mdstorm's do not
     'logging.getLogger("petastorm.reader")',
+    # what a test logs and what it checks, of which one is in review
+    'with self.assertLogs("petastorm"):\n    getLogger("petastorm.reader").error("x")',
 )
 def test_module_name_needs_review_if_its_effect_is_unclear(text: str) -> None:
     check_noop(text)
@@ -192,6 +194,22 @@ def test_string_resolved_at_run_time_blocks_migration(text: str, fragment: str) 
 )
 def test_name_that_a_string_gives_to_other_code_blocks_migration(text: str, fragment: str) -> None:
     check_held(f"from petastorm import make_reader\n{text}\n", "PM103", fragment)
+
+
+@each('caplog.record_tuples == [("petastorm", 30, "x")]', '"petastorm" != caplog.records[0].name')
+def test_logger_that_a_test_checks_needs_review(check: str) -> None:
+    text = f'def test(caplog):\n    getLogger("petastorm").warning("x")\n    assert {check}\n'
+    check_noop(text)
+    assert {one.cls for one in migrate(text).findings} == {"review", "manual"}
+
+
+@each(
+    'import petastorm.pytorch as p\nwith mock.patch.object(p, "DataLoader", f): ...',
+    'import petastorm.pytorch as p\nmonkeypatch.setattr(p, "DataLoader", f)',
+)
+def test_mock_of_name_in_module_blocks_migration(text: str) -> None:
+    check_noop(text)
+    assert "check that the mock has an effect" in migrate(text).output
 
 
 def test_find_spec_for_both_libraries_blocks_migration() -> None:

@@ -761,6 +761,7 @@ def test_name_of_import_error_waits_while_other_code_stays(tmp_path: Path) -> No
 @each(
     "logging.getLogger('petastorm.spark.spark_dataset_converter')\n",
     "dictConfig({'loggers': {'petastorm.spark.spark_dataset_converter': {}}})\n",
+    "logging.getLogger('petastorm.pytorch').disabled = True\n",
 )
 def test_name_of_logger_needs_no_extra(use: str, tmp_path: Path) -> None:
     files = {"a.py": READS + use, "requirements.txt": "petastorm\n"}

@@ -243,6 +243,51 @@ def test_requirement_moves_once_dotted_name_under_other_key_is_changed(tmp_path:
     assert requirements.read_text() == "mdstorm[torch]\n"
 
 
+#: A module of the project with Petastorm's name.
+OWN = {"acme/__init__.py": "", "acme/petastorm.py": "from petastorm import make_reader\n"}
+
+
+@each(
+    'B.__module__.split(".")[-1] == "petastorm"',
+    'B.__module__.rpartition(".")[2] == "petastorm"',
+    'B.__module__.rsplit(".", 1)[-1] in ("petastorm", "x")',
+    '"petastorm" in B.__module__',
+    'B.__module__.startswith("petastorm")',
+    '"petastorm" in [m.split(".")[-1] for m in sys.modules]',
+    'any(m.split(".")[-1] == "petastorm" for m in sys.modules)',
+)
+def test_comparison_that_may_mean_a_module_of_the_project_needs_review(
+    compared: str, tmp_path: Path
+) -> None:
+    use = f"from acme.petastorm import B\nassert {compared}\n"
+    assert manual(tmp_path, {**OWN, "a.py": use}) == {"a.py": ["PM103"]}
+    assert manual(tmp_path / "alone", {"a.py": use}) == {}
+
+
+@each(
+    'B.__module__.split(".")[0] == "petastorm"',
+    'B.__module__.partition(".")[0] in ("petastorm", "x")',
+    'B.__module__.startswith("petastorm.")',
+    'B.__module__ == "petastorm.reader"',
+    '"petastorm" in sys.modules',
+)
+def test_comparison_with_whole_library_is_renamed_beside_such_a_module(
+    compared: str, tmp_path: Path
+) -> None:
+    write_files(tmp_path, {**OWN, "a.py": f"assert {compared}\n"})
+    outcomes = run(sorted(tmp_path.rglob("*.py")), Settings())
+    (after,) = (one.outcome.after.decode() for one in outcomes if one.path.name == "a.py")
+    assert after == f"assert {compared.replace('petastorm', 'mdstorm')}\n"
+
+
+def test_version_of_package_that_another_file_returns_is_compared(tmp_path: Path) -> None:
+    files = {
+        "lib.py": "def load():\n    import petastorm\n    return petastorm\n",
+        "a.py": "from lib import load\np = load()\nOLD = p.__version__ < '0.12'\n",
+    }
+    assert manual(tmp_path, files) == {"a.py": ["PM107"]}
+
+
 def test_edit_that_only_tests_hold_back_has_that_reason(tmp_path: Path) -> None:
     files = {
         "feeds.py": CONV,
