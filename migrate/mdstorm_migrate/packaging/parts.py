@@ -35,6 +35,8 @@ class Part:
         The numbers of the parts whose packages it has, with its own.
     is_bare : bool
         Whether it gets no code of the project, as far as its text shows.
+    is_direct : bool
+        Whether it only runs the files of the project that its commands name.
     function : ast.FunctionDef or None
         The function that runs with its packages.
     """
@@ -43,6 +45,7 @@ class Part:
     name: str = ""
     above: frozenset[int] = frozenset()
     is_bare: bool = False
+    is_direct: bool = False
     function: ast.FunctionDef | None = None
 
     def has(self, position: int) -> bool:
@@ -183,10 +186,24 @@ _GETS_CODE = re.compile(
     | \bpython[\d.]*["']?,?[ \t]""",
     re.VERBOSE,
 )
+#: A file that Python runs, and what may run other code of the project.
+_RUNS_FILE = re.compile(r"""\bpython[\d.]*["']?,?[ \t]+["']?[\w./-]+\.py\b""")
+_RUNS_MORE = re.compile(
+    r"""\.(?:py|ipynb|sh)\b | \b(?:make|nox|poetry|pytest|tox|uv)\b | \bpython[\d.]*["']?,?[ \t]
+    | \binstall\b[^\n]*[ \t](?:-[re]|--requirement|--editable|\.)(?!\S)""",
+    re.VERBOSE,
+)
 
 
 def _is_bare(text: str) -> bool:
     return _GETS_CODE.search(_OTHERS.sub("", text)) is None
+
+
+def _is_direct(text: str) -> bool:
+    """Whether the only programs of the project in a text are files that Python runs."""
+    others = _OTHERS.sub("", text)
+    rest = _RUNS_FILE.sub("", others)
+    return rest != others and _RUNS_MORE.search(rest) is None
 
 
 def _in_yaml(text: str) -> Iterator[Part]:
@@ -208,11 +225,12 @@ def _blocks(text: str, start: int, stop: int) -> Iterator[Part]:
             is_item = header["key"] == "jobs" and block.lstrip().startswith("-")
             target = _TARGET.search(block)
             name = target[1].lower() if target else ""
-            yield Part(((first, last),), name, is_bare=not is_item and _is_bare(block))
+            is_bare = not is_item and _is_bare(block)
+            yield Part(((first, last),), name, is_bare=is_bare, is_direct=_is_direct(block))
     if at == start and _SCRIPT.search(text, start, stop):
         for first, last in _children(text, start, stop, -1):
             if _SCRIPT.search(text, first, last):
-                yield Part(((first, last),))
+                yield Part(((first, last),), is_direct=_is_direct(text[first:last]))
 
 
 def _children(text: str, start: int, stop: int, above: int) -> Iterator[Span]:

@@ -86,6 +86,8 @@ COMMANDS: frozenset[Kind] = frozenset(
 _CONFIGURED: frozenset[Kind] = frozenset({"cluster", "conda", "text"})
 #: Names of files that describe an environment, in addition to lists and files with commands.
 _ENVIRONMENT = frozenset({".python-version", "runtime.txt", "setup.py"})
+#: The name of a Python file in a string.
+_SCRIPT_NAME = re.compile(r"\w\.py[\"'\s]")
 #: An argument for what launches code with the version of Python that it names.
 _LAUNCHES = "py_version"
 #: The suffix of a list of requirements.
@@ -150,12 +152,14 @@ class Facts:
     paths, copies, builds : frozenset of str
         Files and folders that its commands name; what an image copies; and the folders with the
         images that its services use.
+    names_script : bool
+        Whether its code names a Python file, which it may run.
     is_bare : bool
         Whether it gets no code of the project, as an image that copies nothing.
     parts : tuple of Facts
         The facts about its parts that are installed separately, and first, about what is in none;
         empty if it has no parts.
-    name, above
+    name, above, is_direct
         Of a part: see `packaging.parts.Part`.
     on_databricks : bool
         Whether it is made for Databricks, which provides Spark.
@@ -183,10 +187,12 @@ class Facts:
     paths: frozenset[str] = frozenset()
     copies: frozenset[str] = frozenset()
     builds: frozenset[str] = frozenset()
+    names_script: bool = False
     is_bare: bool = False
     parts: tuple[Facts, ...] = ()
     name: str = ""
     above: frozenset[int] = frozenset({0})
+    is_direct: bool = False
     on_databricks: bool = False
     builds_session: bool = False
     is_given_session: bool = False
@@ -259,6 +265,7 @@ def facts(
     found = replace(
         before,
         makes_loaders=makes_loaders,
+        names_script=is_code(path) and bool(needs) and _SCRIPT_NAME.search(text) is not None,
         imports=imports,
         needs=needs,
         extras=frozenset(_extras(text, imports)) if needs or makes_loaders else frozenset(),
@@ -298,6 +305,7 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             extras=frozenset(_extras(text, imports)) if needs else frozenset(),
             name=part.name,
             above=part.above,
+            is_direct=part.is_direct,
             **_installation(path, pieces),
         )
         is_bare = part.is_bare or found.is_bare

@@ -115,7 +115,8 @@ class Project:
         These are the part itself and what is built on it, what its file imports, notebooks that run
         it, what its commands name, and the code around it. A notebook that uses either library
         installs for itself, and an image for what it copies. What gets no code of the project, such
-        as an image that copies nothing, only installs for what it runs.
+        as an image that copies nothing, only installs for what it runs, and so does a job that only
+        runs the files that it names.
         """
         path = part.path
         family = self._family(part)
@@ -123,9 +124,12 @@ class Project:
         copies = {word for one in own for word in one.copies}
         copied = [] if copies & _ALL else self._named(path, copies)
         found = [*family, *self._open(self._runners(path)), *copied, *self._composed(part)]
-        found += self._named(path, {word for one in own for word in one.paths})
+        named = self._named(path, {word for one in own for word in one.paths})
+        found += named
         if any(one.needs for one in own) and all(one.is_bare for one in own):
             return sorted({*found})
+        if self.parts[part].is_direct and (run := self._run(named)):
+            return sorted({*found, *run})
         found += self._open([path])
         is_list = not is_code(path) and kind_of(path) in LISTS | COMMANDS
         is_apart = is_list or is_setup_script(path)
@@ -202,6 +206,14 @@ class Project:
                     found += self._open([named]) if named in self.facts else self._below[named]
                     break
         return found
+
+    def _run(self, named: Iterable[Part]) -> list[Part]:
+        """Return programs with what they import, or nothing if that does not show what they use."""
+        files = closure([one.path for one in named], self._graph.imported) & self.facts.keys()
+        run = self._open(files)
+        found = [self.facts[one] for one in files]
+        is_shown = not any(one.links.resolves or one.names_script for one in found)
+        return run if is_shown and any(self.parts[one].needs for one in run) else []
 
     def _around(self, path: Path) -> tuple[Path | None, list[Part]]:
         """Return the nearest directory above with code that uses either library, and its files.

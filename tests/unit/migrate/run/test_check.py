@@ -214,6 +214,28 @@ def test_service_is_served_by_the_stage_that_it_runs(tmp_path: Path) -> None:
     assert written(tmp_path, files)["Dockerfile"].splitlines()[1] == "RUN pip install mdstorm"
 
 
+@each(
+    ("azure.yml", "jobs:\n", "- job: {}\n  steps:\n  - script: pip install {} && python {}\n"),
+    (".gitlab-ci.yml", "", "{}:\n  script:\n    - pip install {}\n    - python3 {}\n"),
+    (
+        "c.yml",
+        "services:\n",
+        '  {}:\n    build: .\n    command: sh -c "pip install {} && python {}"\n',
+    ),
+)
+def test_job_installs_what_the_file_needs_that_it_runs(
+    name: str, head: str, job: str, tmp_path: Path
+) -> None:
+    jobs = head + job.format("new", "{}", "a.py") + job.format("old", "petastorm", "old/b.py")
+    files = {"a.py": f"import c\n{READS}", "c.py": READS, "old/b.py": STAYS}
+    after = written(tmp_path, {**files, name: jobs.format("petastorm")})
+    assert after[name] == jobs.format("mdstorm")
+    for use in ("import importlib\nimportlib.import_module(x)\n", "call(['python', 'old/b.py'])\n"):
+        files["c.py"] = READS + use
+        after = written(tmp_path, {**files, name: jobs.format("petastorm")})
+        assert after[name] == jobs.format("mdstorm petastorm")
+
+
 @each("infra/init.sh", "infra/cluster/init.sh")
 def test_script_in_one_file_keeps_petastorm_in_installer_near_it(name: str, tmp_path: Path) -> None:
     files = {"src/t.py": READS, "infra/job.json": f'{{"command": "{SCRIPT}"}}\n'}
