@@ -293,21 +293,3 @@ def test_file_of_two_gb_is_refused_unread(tmp_path: Path) -> None:
     dataset = open_dataset(local, files={"image": "path"})
     with pytest.raises(InvalidArgumentError, match=r"sample 1 of .*limit of 268435456.*raise"):
         dataset.to_table()
-
-
-def test_first_batch_does_not_wait_for_files_of_the_second(
-    local: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    is_first_used, read = threading.Event(), NamedFiles.read
-
-    def late(files: NamedFiles, path: str) -> bytes:
-        if int(path.removeprefix("files/")) >= 5:
-            assert is_first_used.wait(30), "the first batch waits for these files"
-        return read(files, path)
-
-    monkeypatch.setattr(NamedFiles, "read", late)
-    dataset = StreamingDataset(local=local, batch_size=5, order=ExactOrder(), **FILES)
-    batches = iter(StreamingDataLoader(dataset, batch_size=5))
-    pairs = pairs_in([next(batches)])
-    is_first_used.set()
-    assert pairs + pairs_in(batches) == [(number, content(number)) for number in range(ROWS)]
