@@ -290,7 +290,8 @@ SAME = TransformSpec(lambda frame: frame)
         {},
         {"transform_spec": SAME},
         {"filters": [("path", "!=", "x")], "transform_spec": SAME},
-        {"filters": [("path", "!=", "x")], **IN_PROCESS},
+        {"transform_spec": SAME, **IN_PROCESS},
+        pytest.param({"filters": [("path", "!=", "x")], **IN_PROCESS}, marks=pytest.mark.long),
         pytest.param(
             {
                 "filters": [("path", "!=", "x")],
