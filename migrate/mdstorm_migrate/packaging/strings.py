@@ -30,6 +30,7 @@ _PIP = frozenset(
         *("install()", "install_pypi_package()", "pip_install()", "uv_pip_install()"),
         *("session.install()", "micropip.install()"),
         *("dependencies", "packages_to_install", "pip", "pip_packages", "pypi", "requirements"),
+        "pypiPackage",
         *("extra_pip_requirements", "pip_requirements"),  # MLflow
     ]
 )

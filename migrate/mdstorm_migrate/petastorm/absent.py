@@ -226,6 +226,11 @@ ATTRIBUTES: dict[tuple[str, str], str] = {
         "petastorm.reader.Reader.dataset()",
     ),
     ("dataset", "pieces"): "petastorm.reader.Reader.dataset.pieces()",
+    **{
+        (maker, name): f"petastorm.spark.SparkDatasetConverter.{name}()"
+        for maker in ("SparkDatasetConverter", "make_spark_converter")
+        for name in ("cache_dir_url", "file_urls")
+    },
     ("FilesystemResolver", "filesystem"): "petastorm.fs_utils.FilesystemResolver.filesystem",
 }
 

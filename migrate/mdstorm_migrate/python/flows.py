@@ -301,6 +301,9 @@ class _Reader:
         if isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
             self.assign(node.func.value, self.terms(node.args[-1:]))
 
+    def visit_formattedvalue(self, node: ast.FormattedValue) -> None:
+        self.keep(node.value)
+
     def visit_match(self, node: ast.Match) -> None:
         self.keep(node.subject)
 

@@ -155,7 +155,10 @@ def _type_tests(module: PythonModule) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield each object whose type is tested, with the types that it is compared with."""
     for call in module.scopes.calls:
         match call:
-            case ast.Call(func=ast.Name("isinstance"), args=[tested, types]):
+            case (
+                ast.Call(func=ast.Name("isinstance"), args=[tested, types])
+                | ast.Call(func=ast.Attribute(attr="assertIsInstance"), args=[tested, types, *_])
+            ):
                 yield tested, types
             case ast.Call(func=ast.Name("issubclass"), args=[type_, types]):
                 yield from ((tested, types) for tested in _of_type(type_))
@@ -182,7 +185,11 @@ def _of_type(node: ast.expr) -> Iterator[ast.expr]:
 _FILES = frozenset({"cache_dir_url", "file_urls"})
 _CONVERTERS = {"SparkDatasetConverter", "make_spark_converter"}
 #: Functions that open files, judging by their names.
-_OPENING = re.compile(r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy", re.IGNORECASE)
+_OPENING = re.compile(
+    r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy"
+    r"|\bsql\b|\bsystem\b|subprocess|log_artifact",
+    re.IGNORECASE,
+)
 #: Functions that return the same paths in a different form.
 _SAME = re.compile(
     "Path|basename|chain|choice|concat|enumerate|filter|format|fspath|islice|iter|join|list|max|min"
@@ -199,12 +206,12 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
     """Yield the uses of a converter's files in calls, except Petastorm's, that may open them."""
     ours = {call for call, _ in module.calls}
     own = {one.name for one in module.scopes.nodes[ast.FunctionDef]}
-    used = [one for one in module.scopes.nodes[ast.Attribute] if one.attr in _FILES]
-    is_own = bool(imported_names(module))
-    for node in used:
-        if not (is_own or module.makers(node.value) & _CONVERTERS):
-            continue
+    seen: set[ast.AST] = set()
+    for name, node in _used_files(module):
         for place in (node, *_kept_as(module, node)):
+            if place in seen:
+                continue
+            seen.add(place)
             calls = (one for one in module.ancestors(place) if isinstance(one, ast.Call))
             call = next((one for one in calls if not _SAME.fullmatch(last_name(one.func))), None)
             callee = "" if call is None else ast.unparse(call.func)
@@ -213,13 +220,26 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
             # A method of the paths themselves, as in `url.rstrip()` and `Path(url).read_bytes()`.
             is_method = place in ast.walk(call.func)
             opens = _OPENING.search(last_name(call.func) if is_method else callee)
-            what = f"`{node.attr}` points to MDS shards, not Parquet"
+            what = f"`{name}` points to MDS shards, not Parquet"
             if callee.endswith(".endswith") and any(map(_names_parquet, call.args)):
                 remedy = f"{what}: their names do not end in `.parquet`, so change this test"
-                yield Remark(place, what, remedy, node.attr)
+                yield Remark(place, what, remedy, name)
             elif opens or (not is_method and _is_of_library(module, call)):
                 remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet"
-                yield Remark(place, what, remedy, node.attr)
+                yield Remark(place, what, remedy, name)
+
+
+def _used_files(module: PythonModule) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the attributes with a converter's files, and what holds only such files elsewhere."""
+    is_own, nodes = bool(imported_names(module)), module.scopes.nodes
+    for node in nodes[ast.Attribute]:
+        if node.attr in _FILES and (is_own or module.makers(node.value) & _CONVERTERS):
+            yield node.attr, node
+    if module.given.objects:
+        for node in (*nodes[ast.Attribute], *nodes[ast.Call], *nodes[ast.Name]):
+            made = module.makers(node)
+            if made and made <= _FILES:
+                yield min(made), node
 
 
 def _names_parquet(node: ast.expr) -> bool:

@@ -19,7 +19,7 @@ CODE = "PM001"
 #: The library's name, even before a version or in a pattern, and the names of its scripts and
 #: files; but not the library's name within one of the user's own names, a path or an address.
 _MENTION = re.compile(
-    rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)|(?<=\bp\.)|(?<=\bps\.)|(?<=[Pp]ackages\.)|(?<=\bs/)){OLD_ROOT}
+    rf"""(?:(?<![\w/\\.$-])(?<!\w@)|(?<=\\b)|(?<=\bp\.)|(?<=\bps\.)|(?<=[Pp]ackages\.)|(?<=\bs/)){OLD_ROOT}
       (?!{REST_OF_KEY}|[\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
     | (?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b
     | \bPYTHONPATH\b[^\n]*{OLD_ROOT}

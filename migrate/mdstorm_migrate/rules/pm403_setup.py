@@ -83,6 +83,8 @@ def _commands(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
 def _version_arguments(module: PythonModule, string: ast.Constant) -> Iterator[Edit]:
     """Yield the edit that removes a separate version argument: ``f("petastorm", version=v)``."""
     call = module.scopes.parents.get(string)
+    if isinstance(call, ast.keyword):
+        call = module.scopes.parents.get(call)
     given = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
     for before, one in pairwise(given):
         value = string_value(one) if isinstance(one, ast.expr) else None

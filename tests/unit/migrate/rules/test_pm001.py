@@ -57,6 +57,7 @@ def test_file_that_mentions_petastorm_gets_note_with_line(path: str, text: str, 
     ("run.sh", "export PYTHONPATH=$PETASTORM_DIR:$PYTHONPATH\n"),
     ("requirements.txt", "# petastorm==0.12.1\n"),
     ("shell.nix", "python311.withPackages (p: [ p.petastorm ])\n"),
+    ("a.txt", "loader.fn = @petastorm.reader.make_reader\n"),
 )
 def test_mention_of_petastorm_is_noted_and_unchanged(path: str, text: str) -> None:
     assert mentions(text, path) == [1]

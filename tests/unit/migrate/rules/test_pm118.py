@@ -20,6 +20,7 @@ MADE = f"{LOADER}with conv.make_torch_dataloader() as x: pass\n"
     ("type(x) in (list, BatchedDataLoader)", "BatchedDataLoader"),
     ("BatchedDataLoader == x.__class__", "BatchedDataLoader"),
     ("issubclass(type(x), BatchedDataLoader)", "BatchedDataLoader"),
+    ("self.assertIsInstance(x, DataLoader, 'text')", "DataLoader"),
     ("match x:\n    case BatchedDataLoader(): ...", "BatchedDataLoader"),
 )
 def test_test_for_class_of_converter_loader_is_reported(text: str, fragment: str) -> None:

@@ -22,6 +22,18 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
     ("from xgboost_ray import RayDMatrix\nRayDMatrix(data=c.file_urls, label='y')", "c.file_urls"),
     ("import nvtabular\nfor u in c.file_urls: nvtabular.Dataset(u)", "u"),
     ("import dali as d\np = d.Pipeline(1)\np.feed([c.cache_dir_url])", "c.cache_dir_url"),
+    # text of queries and commands
+    ("spark.sql(f'select * from parquet.`{c.cache_dir_url}`')", "c.cache_dir_url"),
+    ("os.system('cp -r %s x' % c.cache_dir_url)", "c.cache_dir_url"),
+    ("subprocess.run(['cp', '-r', c.cache_dir_url[7:], 'x'])", "c.cache_dir_url"),
+    ("mlflow.log_artifacts(c.cache_dir_url[7:])", "c.cache_dir_url"),
+    # results and attributes
+    ("def url(): return c.cache_dir_url\npd.read_parquet(url())", "url()"),
+    (
+        "class A:\n    @property\n    def u(self): return c.cache_dir_url[7:]\n"
+        "    def f(self): duckdb.sql(f'from {self.u}')",
+        "self.u",
+    ),
     ("x = c.cache_dir_url.strip()\ny = os.path.join(x, '*')\nfor z in y: open(z)", "z"),
 )
 def test_parquet_reader_over_converted_files_blocks_migration(text: str, fragment: str) -> None:

@@ -87,6 +87,7 @@ def test_command_in_ini_file_installs_mdstorm() -> None:
 
 @each(
     'dbutils.library.installPyPI("{}")\n',
+    'dbutils.library.installPyPI(pypiPackage="{}")\n',
     'run([python, "-m", "pip", "install", "{}"])\n',
     'os.system("pip install -q {} numpy==1.19")\n',
     'ray.init(runtime_env={{"pip": ["{}", "torch"]}})\n',

@@ -280,6 +280,15 @@ def test_comparison_with_whole_library_is_renamed_beside_such_a_module(
     assert after == f"assert {compared.replace('petastorm', 'mdstorm')}\n"
 
 
+def test_files_of_converter_that_another_file_returns_are_followed(tmp_path: Path) -> None:
+    files = {
+        "conv.py": f"{CONV}def url(df): return mk(df).cache_dir_url\n",
+        "read.py": "import pandas as pd\nfrom conv import url\npd.read_parquet(url(df))\n",
+        "log.py": "from conv import url\nprint(url(df))\n",
+    }
+    assert manual(tmp_path, files) == {"read.py": ["PM119"]}
+
+
 def test_version_of_package_that_another_file_returns_is_compared(tmp_path: Path) -> None:
     files = {
         "lib.py": "def load():\n    import petastorm\n    return petastorm\n",
