@@ -33,6 +33,9 @@ _DECIDING = re.compile(
 )
 #: A requirement for a specific version of Petastorm.
 _PIN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?\s*[=<>~!]=")
+#: What compares versions in a requirement, and methods that assemble its text.
+_COMPARATOR = re.compile(r"[=<>~!]=")
+_FORMATTING = frozenset({"format", "format_map", "join", "substitute"})
 
 
 @dataclass(frozen=True)
@@ -265,13 +268,12 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
 
 def is_pin(node: ast.AST) -> bool:
     """Whether an expression inserts a version into the text of a requirement for the library."""
-    match node:
-        case ast.Call(func=ast.Attribute(ast.Constant(str(operator)), "join"), args=[words]):
-            first = next(iter(getattr(words, "elts", ())), None)
-            return _PIN.match(f"{string_value(first)}{operator}") is not None
-    is_format = isinstance(node, ast.Call) and last_name(node.func) == "format"
-    is_text = is_format or isinstance(node, ast.BinOp | ast.JoinedStr)
-    return is_text and _PIN.search(ast.unparse(node)) is not None
+    is_call = isinstance(node, ast.Call) and last_name(node.func) in _FORMATTING
+    if not (is_call or isinstance(node, ast.BinOp | ast.JoinedStr)):
+        return False
+    texts = [string_value(one) or "" for one in ast.walk(node)]
+    is_apart = OLD_ROOT in texts and any(map(_COMPARATOR.search, texts))
+    return is_apart or any(map(_PIN.search, texts))
 
 
 _CHAIN = re.compile(rf"(?<![\w./-]){OLD_ROOT}\b(?:\.[^\W\d]\w*)*")

@@ -188,6 +188,12 @@ def test_name_that_may_be_rebound_is_reported(body: str) -> None:
     'run("pip install petastorm==%s" % petastorm.__version__)',
     'reqs.append("petastorm=={}".format(petastorm.__version__))',
     'reqs.append("==".join(["petastorm", petastorm.__version__]))',
+    'reqs.append("{}=={}".format("petastorm", petastorm.__version__))',
+    'reqs.append("%s==%s" % ("petastorm", petastorm.__version__))',
+    'reqs.append("petastorm" + "==" + petastorm.__version__)',
+    "reqs.append(f'{\"petastorm\"}~={petastorm.__version__}')",
+    'reqs.append("petastorm=={v}".format_map({"v": petastorm.__version__}))',
+    'reqs.append(Template("petastorm==$v").substitute(v=petastorm.__version__))',
 )
 def test_requirement_built_from_petastorm_version_keeps_petastorm(pin: str) -> None:
     use = "{}.make_reader(u)\n"
