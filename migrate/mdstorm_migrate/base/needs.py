@@ -86,6 +86,8 @@ class Needs:
         Files that still import the library, so the requirement has to stay.
     moved : bool
         Whether code imports mdstorm, as far as known.
+    refuses : bool
+        Whether mdstorm cannot be required here, so that what runs here stays on Petastorm.
     is_unused : bool
         Whether no surrounding code imports either library, so that something else may need
         Petastorm.
@@ -103,17 +105,20 @@ class Needs:
     transitive: tuple[str, ...] = ()
     importers: tuple[str, ...] = ()
     moved: bool = True
+    refuses: bool = False
     is_unused: bool = False
     is_constraint: bool = False
     is_record: bool = False
     parts: tuple[Needs, ...] = ()
 
-    def moving(self, part: int) -> Needs:
+    def moving(self, part: int, *, refuses: bool = False) -> Needs:
         """Return the needs if code that imports mdstorm runs where a part installs packages."""
         parts = tuple(
-            replace(one, moved=one.moved or number == part) for number, one in enumerate(self.parts)
+            replace(one, moved=True, refuses=refuses) if number == part else one
+            for number, one in enumerate(self.parts)
         )
-        return replace(self, moved=self.moved or not part, parts=parts)
+        own = self if part else replace(self, moved=True, refuses=refuses)
+        return replace(own, parts=parts)
 
     def with_user(self) -> Needs:
         """Return the needs if some code uses what the file installs."""

@@ -187,7 +187,7 @@ def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterat
             is_wanted = not (needs.is_unused or (needs.importers and is_code))
         if not is_wanted:
             continue
-        if needs.moved or isinstance(one, Finding):
+        if (needs.moved and not needs.refuses) or isinstance(one, Finding):
             yield one
         else:
             what = f"`{text[one.start : one.stop]}` is also in mdstorm"

@@ -7,7 +7,8 @@ is, and `rewriting` what replaces it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.base.document import Document, Kind
@@ -22,6 +23,7 @@ from mdstorm_migrate.packaging.requirement import (
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 from mdstorm_migrate.packaging.toml import (
     Setting,
+    conda_keys,
     dependency_keys,
     is_constraint,
     requirement_strings,
@@ -64,6 +66,23 @@ def required_names(documents: Iterable[Document]) -> set[str]:
     for document in documents:
         found[document.kind == "python"] |= {normalised(name) for name in _names(document)}
     return found[False] or found[True]
+
+
+def names_beside(documents: Iterable[Document], roots: Collection[str]) -> set[str]:
+    """Return the names of the distributions that are installed wherever one of `roots` is.
+
+    What is only in another optional group may be missing there.
+    """
+    groups: defaultdict[str, set[str]] = defaultdict(set)
+    for document in documents:
+        for one in listed(document):
+            if one.is_installed and (name := name_at(document.text, one.start, one.stop)):
+                groups[one.group].add(normalised(name))
+    having = [names for names in groups.values() if not names.isdisjoint(roots)]
+    always = groups[""]
+    return always.union(
+        *([] if always in having else [set.intersection(*having)] if having else [])
+    )
 
 
 def is_generated(text: str) -> bool:
@@ -138,12 +157,15 @@ class Listed:
         package that conda installs.
     is_installed : bool
         Whether it is installed; a constraint or an override is not.
+    group : str
+        The optional group or environment that it belongs to; empty if it is always installed.
     """
 
     start: int
     stop: int
     place: Place | None
     is_installed: bool = True
+    group: str = ""
 
 
 def listed(document: Document) -> Iterator[Listed]:
@@ -168,11 +190,21 @@ def _of_lines(document: Document) -> Iterator[Listed]:
         yield Listed(line.start("body"), line.start("body") + len(value), "line")
 
 
+#: Tables whose packages are always installed.
+_ALWAYS = ("dependencies", "packages", "tool.pixi.dependencies", "tool.poetry.dependencies")
+
+
 def _of_toml(document: Document) -> Iterator[Listed]:
     for string in requirement_strings(document.text):
-        yield Listed(string.start, string.stop, "string", not is_constraint(string.key))
+        group = "" if string.key == "dependencies" else f"{string.section}/{string.key}"
+        is_installed = not is_constraint(string.key)
+        yield Listed(string.start, string.stop, "string", is_installed, group)
     for key in dependency_keys(document.text):
-        yield Listed(key.start, key.stop, None, not is_constraint(key.table))
+        group = "" if key.table in _ALWAYS else key.table
+        yield Listed(key.start, key.stop, None, not is_constraint(key.table), group)
+    for key in conda_keys(document):
+        group = "" if key.table in _ALWAYS else key.table
+        yield Listed(key.start, key.stop, None, group=group)
 
 
 _INI_LINE = re.compile(
@@ -205,7 +237,8 @@ def _of_ini(document: Document) -> Iterator[Listed]:
     for value in ini_values(document.text):
         if value.key and (value.section == _INI_EXTRAS or _REQUIREMENTS.fullmatch(value.key)):
             for line in _REQUIREMENT.finditer(document.text, value.start, value.stop):
-                yield Listed(*line.span("requirement"), "ini")
+                group = "" if value.key == "install_requires" else f"{value.section}/{value.key}"
+                yield Listed(*line.span("requirement"), "ini", group=group)
 
 
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)

@@ -29,7 +29,12 @@ from mdstorm_migrate.packaging.commands import (
     libraries_run,
     runs_in_string,
 )
-from mdstorm_migrate.packaging.lists import is_generated, is_inventory, required_names
+from mdstorm_migrate.packaging.lists import (
+    is_generated,
+    is_inventory,
+    names_beside,
+    required_names,
+)
 from mdstorm_migrate.packaging.parts import Part, parts_of
 from mdstorm_migrate.packaging.strings import is_module_run, required_in
 from mdstorm_migrate.petastorm.names import (
@@ -73,7 +78,7 @@ _NAMES_PART = re.compile(rf"[\"'](?:{'|'.join(ROOTS)})\.")
 #: What a string contains that runs a command or module of Petastorm.
 _COMMAND_OF_PETASTORM = re.compile(rf"\b{OLD_ROOT}-|-[cm][^\n]*{OLD_ROOT}\b")
 #: Code that uses pandas without importing it.
-_USES_PANDAS = ("TransformSpec", "toPandas", "pandas_udf", "InPandas")
+_USES_PANDAS = ("TransformSpec", "toPandas", "to_pandas", "pandas_udf", "InPandas")
 #: Strings that identify code for Databricks, which provides Spark; and scripts and definitions.
 _CODE_FOR_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 _FOR_DATABRICKS = (b"/databricks/", b"spark_version")
@@ -108,6 +113,7 @@ _REQUIRED = re.compile(rf"""["'][^"'\n]*\b{NEW_ROOT}(?:\[[\w, -]*\])?(?=[\s"'=<>
 _PATH = re.compile(
     r"(?<![\w.:/-])(?:\./)?((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|ipynb))(?![\w:/-])", re.MULTILINE
 )
+_MODULE = re.compile(r"(?<![\w-])-m[\"', \t]+([A-Za-z_]\w*(?:\.\w+)+)")
 _BUILDS = re.compile(r"\b(?:build|context)[\"']?[ \t]*:[ \t]*[\"']?(\.[\w./-]*|[\w-][\w./-]*)")
 _COPY = re.compile(
     r"^[ \t]*(?:COPY|ADD)[ \t]+(?!--from)(?:--\S+[ \t]+)*([^\s\"'\[]+)", re.MULTILINE
@@ -139,6 +145,8 @@ class Facts:
         Whether strings in its code require or install one of the libraries.
     installs : frozenset of str
         The distributions that it requires or installs.
+    beside : frozenset of str
+        Those that are installed wherever one of the libraries is; others are in optional groups.
     required_extras : frozenset of str
         Extras of mdstorm that it requires or installs.
     is_inventory : bool
@@ -179,6 +187,7 @@ class Facts:
     patched: frozenset[str] = frozenset()
     is_installing: bool = False
     installs: frozenset[str] = frozenset()
+    beside: frozenset[str] = frozenset()
     required_extras: frozenset[str] = frozenset()
     is_inventory: bool = False
     is_complete: bool = False
@@ -515,20 +524,30 @@ def _installation(path: Path, documents: Sequence[Document]) -> dict[str, Any]:
     text = "".join(one.text for one in documents)
     kinds = ("cluster", "docker", "shell")
     commands = "\n".join(one.text for one in documents if one.kind in kinds)
+    code = "\n".join(one.text for one in documents if one.kind == "python")
     copies = frozenset(_COPY.findall(commands))
     extras = _REQUIRED_EXTRAS.findall(text)
     is_list = "constraint" not in path.name and not is_generated(text)
+    installs = frozenset(required_names(documents)) if is_list else frozenset()
+    beside = frozenset(names_beside(documents, ROOTS)) if kind_of(path) in LISTS else installs
     return {
-        "installs": frozenset(required_names(documents)) if is_list else frozenset(),
+        "installs": installs,
+        "beside": beside & installs,
         "required_extras": frozenset(re.findall(r"[\w-]+", " ".join(extras))),
         "is_inventory": kind_of(path) == "requirements" and is_inventory(text),
         "is_complete": any(True for _ in install_commands(text)) and not _BY_LIST.search(text),
         "includes": tuple(match["name"] for match in _INCLUDES.finditer(text)),
-        "paths": frozenset(_PATH.findall(commands)),
+        "paths": frozenset(_paths(f"{commands}\n{code}")),
         "copies": copies,
         "is_bare": kind_of(path) == "docker" and not copies,
         "builds": frozenset(_BUILDS.findall(commands)),
     }
+
+
+def _paths(text: str) -> Iterator[str]:
+    """Yield the paths of files and folders that commands name, also as modules."""
+    yield from _PATH.findall(text)
+    yield from (f"{one.replace('.', '/')}.py" for one in _MODULE.findall(text))
 
 
 def _lists(text: str) -> Iterator[str]:

@@ -96,6 +96,7 @@ class Project:
         for path, one in lists.items():
             for above in path.parents:
                 self._listed_under[above] |= one.installs
+        self._lists = [path for path in lists if kind_of(path) in LISTS or is_setup_script(path)]
         self._below = self._under(set())
         self.installers = [
             part for part in self.parts if self.installed(part) and not self._is_record(part.path)
@@ -228,7 +229,7 @@ class Project:
                     for directory in directories:
                         files = under.get(directory, ())
                         if any(self.parts[one].needs for one in files if is_wanted(one.path)):
-                            return directory, [*self._below.get(path.parent, ()), *files]
+                            return directory, [*self._own.get(path.parent, ()), *files]
         return None, []
 
     def _under(self, ends: set[Path]) -> dict[Path, list[Part]]:
@@ -262,18 +263,22 @@ class Project:
         served = [self.parts[one] for one in parts]
         keeps = dict.fromkeys(one.path for one in parts if self.parts[one].keeps)
         imports = frozenset().union(*(one.imports for one in served))
-        listed = self._listed(part)
+        beside, listed = self._listed(part)
         extras = set().union(*(one.extras for one in served))
         builds_session = any(one.builds_session for one in served)
         on_databricks = any(one.on_databricks for one in served)
-        is_hosted = is_code(path) and not self.parts[part].is_bare
+        # Commands in code install for the code itself, and lists in code for other environments.
+        is_hosted = is_code(path) and (path.suffix != ".py" or self.parts[part].is_complete)
+        is_hosted &= not self.parts[part].is_bare
         is_given = is_hosted or any(one.is_given_session for one in served)
         if on_databricks or (is_given and not builds_session):  # the host provides Spark
             extras.discard("spark")
         elif any(is_within(one, "pyspark") for one in imports):
             extras.add("spark")
-        named = {extra for extra in extras if _LIBRARIES[extra] not in listed}
-        brought = listed | {"pandas"} if "spark" in named else listed
+        named = {
+            one for one in extras if _LIBRARIES[one] not in (beside if one == "spark" else listed)
+        }
+        brought = beside | {"pandas"} if "spark" in named else beside
         if on_databricks and (is_code(path) or kind_of(path) == "cluster"):
             brought |= {"pandas"}
         roots = {one.partition(".")[0] for one in imports}
@@ -291,17 +296,27 @@ class Project:
             is_record=self._is_record(path),
         )
 
-    def _listed(self, part: Part) -> set[str]:
-        """Return the distributions that a list, and other lists for the same code, require."""
+    def _listed(self, part: Part) -> tuple[set[str], set[str]]:
+        """Return what is installed with a part's requirement, and also by lists for the same code.
+
+        What Petastorm itself brought, such as PySpark and pandas, must be among the former, because
+        the latter may not be installed there. What code needs besides was installed by others.
+        """
         path = part.path
         own = {part.number} if is_code(path) else {0, *self.parts[part].above}
-        found = set().union(*(self.parts[Part(path, number)].installs for number in own))
-        for one in self._included(path) - {path}:
-            found |= self.facts[one].installs
+        parts = [self.parts[Part(path, number)] for number in own]
+        parts += [self.facts[one] for one in self._included(path) - {path}]
+        beside = set[str]().union(*(one.beside for one in parts))
+        listed = set[str]().union(*(one.installs for one in parts))
         if is_code(path) or self.parts[part].is_complete:
-            return found
+            return beside, listed
         directory, _ = self._around(path)
-        return found if directory is None else found | self._listed_under[directory]
+        if directory is not None:
+            listed |= self._listed_under[directory]
+            if kind_of(path) in COMMANDS - LISTS:  # they install lists
+                lists = (one for one in self._lists if directory in one.parents)
+                beside |= set().union(*(self.facts[one].beside for one in lists))
+        return beside, listed
 
     def _included(self, path: Path) -> set[Path]:
         """Return a list and the lists that it includes."""

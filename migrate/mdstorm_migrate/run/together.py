@@ -43,7 +43,7 @@ from mdstorm_migrate.run.outcome import (
     shown,
 )
 from mdstorm_migrate.run.pool import Workers
-from mdstorm_migrate.run.project import Project
+from mdstorm_migrate.run.project import Part, Project
 from mdstorm_migrate.run.seen import Seen
 from mdstorm_migrate.sources import find_source
 
@@ -105,15 +105,16 @@ def examine(
         )
         proposals = workers.map(Examiner.propose, given)
         every = seen | _any(workers.map(Examiner.facts_around, around))
-        lacking: set[tuple[Path, int]] = set()
+        lacking: set[Part] = set()
+        refusing: set[Part] = set()
         while True:
             decisions = decide(proposals, graph, resolving)
             decided = every | workers.map(Examiner.code_after, decisions)
             needs = _needs(Project(decided), decisions, settings)
-            # What cannot install mdstorm is told to, so that the code that waits for it can move.
-            for path, part in lacking:
-                if path in needs:
-                    needs[path] = needs[path].moving(part)
+            # What does not install mdstorm is told to, so that the code that waits for it can move.
+            for part in lacking:
+                if (own := needs.get(part.path)) is not None:
+                    needs[part.path] = own.moving(part.number, refuses=part in refusing)
             rendered = workers.map(Examiner.render, needs)
             outcomes = {path: outcome for path, (outcome, _) in rendered.items()}
             after = {path: one for path, (_, one) in rendered.items()}
@@ -121,10 +122,12 @@ def examine(
             violations = [] if settings.library == STREAMING else list(check(project, graph))
             # A file whose result is not sound stays as it is, and holds its group.
             held = dict(_failed(outcomes, proposals)) | dict(_waiting(violations, proposals))
-            if not held:
+            told = {part for part in lacking if NEW_ROOT not in project.installed(part)}
+            if not held and told <= refusing:
                 break
             proposals |= held
-            lacking |= {(one.path, one.part) for one in violations}
+            refusing |= told
+            lacking |= {Part(one.path, one.part) for one in violations}
     outcomes_in_order = [
         FileOutcome(
             path,

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from tests.kit.migrating import each, invoke, write_files
 
 from mdstorm_migrate.cli.migrate import migrate
@@ -447,15 +446,34 @@ def test_check_fails_if_installer_lacks_what_code_imports(
     assert [one.replace(f"{tmp_path}/", "") for one in shown] == misfits
 
 
-@pytest.mark.parametrize("unsafe", [False, True])
+_FORK = "petastorm @ git+https://host/petastorm.git\n"
+_TASK = '[tasks]\nm = "python -m petastorm.etl.dataset_metadata"\n'
+
+
+@each(
+    ("requirements.txt", _FORK, "Petastorm comes from a repository", False),
+    ("requirements.txt", _FORK, "Petastorm comes from a repository", True),
+    ("pixi.toml", f'[dependencies]\npetastorm = "*"\n{_TASK}', "no conda package", False),
+)
 def test_code_waits_if_its_only_installer_cannot_provide_mdstorm(
-    unsafe: bool, tmp_path: Path
+    name: str, text: str, reason: str, unsafe: bool, tmp_path: Path
 ) -> None:
-    fork = "petastorm @ git+https://host/petastorm.git\n"
-    files = {"a.py": READS, "requirements.txt": fork}
+    files = {"a.py": READS, name: text}
     after = written(tmp_path, files, *(["--unsafe"] if unsafe else []))
     assert after == {**files, "a.py": MOVED if unsafe else READS}
-    assert "Petastorm comes from a repository" in invoke(migrate, tmp_path).stderr
+    assert reason in invoke(migrate, tmp_path).stderr
+
+
+@each(
+    {"lib/requirements.txt": "petastorm @ git+https://host/petastorm.git\n"},
+    {"lib/pyproject.toml": '[project]\ndependencies = ["petastorm@git+https://host/petastorm"]\n'},
+)
+def test_list_in_folder_above_provides_nothing_for_folder_with_own_list(
+    files: dict[str, str], tmp_path: Path
+) -> None:
+    files |= {"lib/b.py": READS, "a.py": READS, "requirements.txt": "petastorm\n"}
+    after = written(tmp_path, files)
+    assert after == {**files, "a.py": MOVED, "requirements.txt": "mdstorm\n"}
 
 
 @each("petastorm @ https://h/petastorm-0.12-py3-none-any.whl", "petastorm @ git+https://h/p.git")
@@ -706,14 +724,65 @@ def test_command_that_mdstorm_has_needs_review_where_only_petastorm_is(tmp_path:
 
 
 @each(
-    "runtime_env={'pip': ['{}']}\n",
-    "subprocess.run(['pip', 'install', '{}'])\n",
+    ("runtime_env={'pip': ['{}']}\n", "images,spark"),
+    ("session.install('{}')\n", "images,spark"),
+    ("subprocess.run(['pip', 'install', '{}'])\n", "images"),  # where the code itself runs
 )
-def test_list_in_code_has_extras_of_code_that_it_imports(use: str, tmp_path: Path) -> None:
-    schema = "from petastorm.codecs import CompressedImageCodec\n"
+def test_list_in_code_has_extras_of_code_that_it_imports(
+    use: str, extras: str, tmp_path: Path
+) -> None:
+    schema = "import pyspark\nfrom petastorm.codecs import CompressedImageCodec\n"
     code = f"{READS}from schema import S\n{use.replace('{}', 'petastorm')}"
     after = written(tmp_path, {"a.py": code, "schema.py": schema})["a.py"]
-    assert use.replace("{}", "mdstorm[images]") in after
+    assert use.replace("{}", f"mdstorm[{extras}]") in after
+
+
+@each(
+    "submit_job(entrypoint='python jobs/tune.py', runtime_env={'pip': ['{}']})\n",
+    "ENV = {'pip': ['{}']}\nrun('python -m jobs.tune', ENV)\n",
+    "CustomTrainingJob(script_path='jobs/tune.py', requirements=['{}'])\n",
+)
+def test_list_in_code_has_what_the_files_need_that_it_names(use: str, tmp_path: Path) -> None:
+    files = {"a.py": READS + use.replace("{}", "petastorm")}
+    files["jobs/tune.py"] = f"{READS}table.to_pandas()\n"
+    after = written(tmp_path, files)["a.py"]
+    assert after == MOVED + use.replace("'{}'", "'pandas', 'mdstorm'")
+
+
+_PEP621 = '[project]\ndependencies = ["{}"]\n'
+
+
+@each(
+    ("requirements.txt", "{}\n", {"Dockerfile": "RUN pip install pyspark\n"}),
+    ("requirements.txt", "{}\n", {"dev.txt": "-r requirements.txt\npyspark\npandas\n"}),
+    ("requirements.txt", "{}\n", {"notebooks/requirements.txt": "pyspark\n"}),
+    ("pyproject.toml", _PEP621 + '[project.optional-dependencies]\nx = ["pyspark"]\n', {}),
+    ("pyproject.toml", _PEP621 + '[dependency-groups]\nx = ["pyspark", "pandas"]\n', {}),
+    ("setup.cfg", "[options]\ninstall_requires =\n  {}\n[options.extras_require]\nx=pyspark\n", {}),
+    (
+        "ci.yml",
+        "jobs:\n  a:\n    - run: pip install . {}\n  b:\n    - run: pip install pyspark\n",
+        {},
+    ),
+)
+def test_list_names_what_petastorm_brought_unless_it_installs_this_itself(
+    name: str, text: str, others: dict[str, str], tmp_path: Path
+) -> None:
+    files = {"a.py": f"import pandas\nfrom pyspark.sql.types import LongType\n{READS}", **others}
+    after = written(tmp_path, {**files, name: text.format("petastorm")})
+    spark = "'mdstorm[spark]'" if name == "ci.yml" else "mdstorm[spark]"
+    assert after[name].replace('"', "'") == text.format(spark).replace('"', "'")
+    for inner in ("dev.txt", "notebooks/requirements.txt"):
+        assert after.get(inner) == others.get(inner)
+
+
+def test_list_with_pyspark_in_list_that_it_includes_needs_no_extra(tmp_path: Path) -> None:
+    files = {
+        "a.py": f"import pandas, pyspark\n{READS}",
+        "base-requirements.in": "pyspark\npandas\n",
+    }
+    after = written(tmp_path, {**files, "requirements.txt": "-r base-requirements.in\npetastorm\n"})
+    assert after["requirements.txt"] == "-r base-requirements.in\nmdstorm\n"
 
 
 def test_session_of_nox_keeps_petastorm_only_there(tmp_path: Path) -> None:
