@@ -63,7 +63,7 @@ _FAILED_IMPORTS = frozenset({"ImportError", "ModuleNotFoundError"})
 #: Code that replaces how modules are imported, and may compare their names.
 _REPLACES_IMPORT = re.compile(r"""\b(?:__import__["']?\s*[,=](?!=)|meta_path\b)""")
 #: A class that restricts what a pickle may contain.
-_FIND_CLASS = re.compile(r"\bdef find_class\b")
+FIND_CLASS = re.compile(r"\bdef find_class\b")
 #: Why a mock of a name that Petastorm itself looks up needs review.
 _NO_EFFECT = "mdstorm may not look up this name there: check that the mock has an effect"
 #: The Sphinx setting that lists modules to mock.
@@ -175,7 +175,7 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
     value = str(string.value)
     if value == f"{names.OLD_ROOT}." and _is_prefix(module, string):
         return "resolved"
-    if _FIND_CLASS.search(module.text) and re.fullmatch(rf"{_PATH.pattern}\.?", value):
+    if FIND_CLASS.search(module.text) and re.fullmatch(rf"{_PATH.pattern}\.?", value):
         return "pickle" if resolved_as(module, string) is None else "resolved"
     if value.endswith(".") and _is_of_module(module, string):
         return "resolved"
@@ -220,7 +220,7 @@ def _allowed(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
     if not any(one.value == names.renamed(value) for one in module.scopes.nodes[ast.Constant]):
         what = f'`find_class` compares names with "{value}"'
         remedy = f'{what}: also allow "{names.renamed(value)}", which new pickles name'
-        yield Finding(CODE, "manual", *module.span(string), what, remedy)
+        yield Finding(CODE, "manual", *module.span(string), what, remedy, holds=value)
 
 
 def _absent(module: PythonModule, string: ast.Constant, use: _Use) -> str | None:

@@ -51,6 +51,7 @@ from mdstorm_migrate.python.links import Links, all_imports, dotted_import, link
 from mdstorm_migrate.python.module import PythonModule, parse_python, string_value
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules import pm403_setup, pm414_settings
+from mdstorm_migrate.rules.pm103_dotted_strings import FIND_CLASS
 from mdstorm_migrate.run.discover import CODE, is_code
 from mdstorm_migrate.run.imports import configured_imports, text_imports
 from mdstorm_migrate.run.old_pyarrow import may_be_old
@@ -74,6 +75,7 @@ _PARSED = tuple(word.encode() for word in (*ROOTS, "import_module", "importorski
 _UNPARSED = re.compile(rf"^[^#\n]*\b(?:from|import)[ \t]+({'|'.join(ROOTS)})\b", re.MULTILINE)
 #: A string that may be the name of a module to import, or of a part of one of the libraries.
 _NAMES_MODULE = re.compile(rf"\b(?:{'|'.join(sorted(RESOLVING))})\b[^\n]*[\"']")
+_ALLOWED = re.compile(rf"[\"']{OLD_ROOT}(?:\.\w*)*[\"']")
 _NAMES_PART = re.compile(rf"[\"'](?:{'|'.join(ROOTS)})\.")
 #: What a string contains that runs a command or module of Petastorm.
 _COMMAND_OF_PETASTORM = re.compile(rf"\b{OLD_ROOT}-|-[cm][^\n]*{OLD_ROOT}\b")
@@ -389,6 +391,9 @@ def _imports(
         yield from (dotted_import(one) for one in items if not one.level)
         yield from _imported_by_name(module)
         yield from _run_by_code(module, parts)
+        # A class in a pickle that Petastorm has written is imported from Petastorm.
+        is_unpickling = FIND_CLASS.search(module.text) is not None
+        yield from [OLD_ROOT] if is_unpickling and _ALLOWED.search(module.text) else []
     yield from (OLD_ROOT for cell in known.file.broken if cell.imports)
     for document in known.file.documents:
         yield from _named_in(document)

@@ -378,6 +378,23 @@ def test_restricted_unpickler_must_allow_both_libraries(text: str, tmp_path: Pat
     assert "`find_class` compares" not in invoke(migrate, tmp_path).stderr
 
 
+def test_code_waits_for_restricted_unpickler_and_old_pickles_keep_petastorm(tmp_path: Path) -> None:
+    safe = (
+        "class U(Unpickler):\n    def find_class(self, m, n):\n        return (m, n) in ALLOWED\n"
+    )
+    old = "('petastorm.unischema', 'Unischema'), "
+    files = {
+        "safe.py": f"ALLOWED = {{{old}}}\n{safe}",
+        "main.py": f"{READS}from safe import U\n",
+        "requirements.txt": "petastorm\n",
+    }
+    assert written(tmp_path, files) == files
+    files["safe.py"] = f"ALLOWED = {{{old}{old.replace('petastorm', 'mdstorm')}}}\n{safe}"
+    main = f"{MOVED}from safe import U\n"
+    after = written(tmp_path, files)
+    assert after == {**files, "main.py": main, "requirements.txt": "mdstorm\npetastorm\n"}
+
+
 def test_prefix_of_module_is_renamed_with_its_root(tmp_path: Path) -> None:
     text = (
         "def ours(o):\n    root = type(o).__module__.partition('.')[0]\n"
