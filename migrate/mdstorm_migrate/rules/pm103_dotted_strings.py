@@ -185,7 +185,8 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
         return "filter"
     if _is_code(module, string):
         return "code"
-    if not _PATH.fullmatch(value) or is_fallback(module, string):
+    is_filling = _FILLING.search(module.text) is not None
+    if not _PATH.fullmatch(value) or (is_fallback(module, string) and not is_filling):
         return None
     if _is_logger(module, string):
         return "logger"
@@ -515,7 +516,7 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
     if names.missing(str(string.value)) is not None:
         return False
     is_listed = isinstance(parent, ast.Dict | ast.List | ast.Set | ast.Tuple)
-    if is_listed and _FILLING.search(module.text) is not None:
+    if is_listed and _FILLING.search(module.text):
         return True
     if _REPLACES_IMPORT.search(module.text) is not None and _comparison(module, string):
         return True

@@ -25,6 +25,7 @@ NAMES = [
     "x = importlib.import_module('{}')",
     "x = ['{}']\nfor each in x: importlib.import_module(each)",
     "sys.modules['{}'] = x",
+    "try: import {}\nexcept ImportError:\n    for n in ['{}']: sys.modules[n] = x",
     "assert '{}' in sys.modules",
     "x: '{}.Reader'",
     "x = {}.ArrowReaderWorker\nx = {}.ArrowReaderWorker",
