@@ -260,11 +260,12 @@ _BEFORE = re.compile(
 )
 
 
-def runs_in_string(command: str, rule: str) -> Iterator[Finding]:
+def runs_in_string(command: str, rule: str, *, is_verbatim: bool = True) -> Iterator[Finding]:
     """Yield the findings about what a string of code runs, if it is one or several commands.
 
     A string in which no command begins with Petastorm's may be a message. A script alone is a word
-    of a command, so there is no edit that fits.
+    of a command, so there is no edit that fits; neither is there one if the string is not verbatim
+    in the code, but assembled from several.
     """
     for one in runs(command, rule, 0, len(command)):
         before, word = _SEPARATOR.split(command[: one.start])[-1], command[one.start : one.stop]
@@ -274,6 +275,11 @@ def runs_in_string(command: str, rule: str) -> Iterator[Finding]:
             yield one
         elif word in SCRIPTS:
             yield _by_hand(rule, (one.start, one.stop), word)
+        elif not is_verbatim:
+            what = f"`{word}` is run here"
+            remedy = f"{what}: use `{one.replacement}` instead"
+            span = one.start, one.stop
+            yield Finding(rule, "manual", *span, what, remedy, holds=OLD_ROOT, topic="run")
 
 
 def _by_hand(rule: str, span: tuple[int, int], script: str) -> Finding:

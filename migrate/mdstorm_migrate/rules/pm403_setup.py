@@ -75,7 +75,8 @@ def _string_results(module: PythonModule, string: ast.Constant) -> Iterator[Edit
 
 def _commands(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
     """Yield the finding about what a string runs that needs Petastorm."""
-    for one in islice(runs_in_string(str(string.value), CODE), 1):
+    is_verbatim = inner_span(module, string) is not None
+    for one in islice(runs_in_string(str(string.value), CODE, is_verbatim=is_verbatim), 1):
         start, stop = module.span(string)
         yield replace(one, start=start, stop=stop)
 

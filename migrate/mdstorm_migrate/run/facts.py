@@ -48,7 +48,7 @@ from mdstorm_migrate.petastorm.names import (
 )
 from mdstorm_migrate.python.calls import PATCHING, RESOLVING, is_docstring, resolved_as
 from mdstorm_migrate.python.links import Links, all_imports, dotted_import, links_of, resolves
-from mdstorm_migrate.python.module import PythonModule, parse_python, string_value
+from mdstorm_migrate.python.module import PythonModule, inner_span, parse_python, string_value
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules import pm403_setup, pm414_settings
 from mdstorm_migrate.rules.pm103_dotted_strings import FIND_CLASS
@@ -463,8 +463,14 @@ def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:
         outside = (
             one for one in strings if not any(part.has(module.span(one)[0]) for part in parts)
         )
-        if any(run for one in outside for run in runs_in_string(str(one.value), "")):
-            yield OLD_ROOT
+        found = (
+            run
+            for one in outside
+            for run in runs_in_string(
+                str(one.value), "", is_verbatim=inner_span(module, one) is not None
+            )
+        )
+        yield from [OLD_ROOT] if any(found) else []
 
 
 def _needs(path: Path, imports: frozenset[str]) -> Iterator[str]:

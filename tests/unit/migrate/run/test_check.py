@@ -583,6 +583,8 @@ def test_each_requirement_of_petastorm_is_replaced_or_needs_a_person(
     "def bench(session): session.run('petastorm-throughput.py', 'u')\n",
     "subprocess.run(['/opt/venv/bin/petastorm-copy-dataset.py', 'a', 'b'])\n",
     "BashOperator(bash_command='petastorm-generate-metadata.py --dataset_url u')\n",
+    "os.system('python -m petastorm.etl.petastorm_generate_metadata ' '--dataset_url u')\n",
+    "os.system(f'python -m petastorm.etl.petastorm_generate_metadata --dataset_url {u}')\n",
 )
 def test_command_in_code_keeps_petastorm_while_code_moves(use: str, tmp_path: Path) -> None:
     files = {"a.py": READS + use, "requirements.txt": "petastorm\n"}
