@@ -187,7 +187,7 @@ _CONVERTERS = {"SparkDatasetConverter", "make_spark_converter"}
 #: Functions that open files, judging by their names.
 _OPENING = re.compile(
     r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy"
-    r"|\bsql\b|\bsystem\b|subprocess|log_artifact",
+    r"|\bsystem\b|subprocess|log_artifact",
     re.IGNORECASE,
 )
 #: Functions that return the same paths in a different form.
@@ -220,11 +220,12 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
             # A method of the paths themselves, as in `url.rstrip()` and `Path(url).read_bytes()`.
             is_method = place in ast.walk(call.func)
             opens = _OPENING.search(last_name(call.func) if is_method else callee)
+            is_query = last_name(call.func) == "sql" and any(map(_names_parquet, call.args))
             what = f"`{name}` points to MDS shards, not Parquet"
             if callee.endswith(".endswith") and any(map(_names_parquet, call.args)):
                 remedy = f"{what}: their names do not end in `.parquet`, so change this test"
                 yield Remark(place, what, remedy, name)
-            elif opens or (not is_method and _is_of_library(module, call)):
+            elif opens or is_query or (not is_method and _is_of_library(module, call)):
                 remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet"
                 yield Remark(place, what, remedy, name)
 

@@ -290,7 +290,10 @@ class Project:
             extras=tuple(sorted(named)),
             transitive=transitive,
             importers=tuple(shown(one, path) for one in keeps),
-            moved=any(one.moved for one in served) or not keeps,
+            # Code that installs nothing runs where others install mdstorm for it.
+            moved=any(one.moved for one in served)
+            or not keeps
+            or (is_code(path) and not self.installed(part)),
             is_unused=self._is_unused,
             is_constraint=is_constraint,
             is_record=self._is_record(path),

@@ -52,6 +52,7 @@ def test_parquet_reader_over_converted_files_blocks_migration(text: str, fragmen
     "import pandas as pd\npd.concat(map(describe, c.file_urls))\n",
     "import json, mlflow\njson.dumps(c.file_urls)\nmlflow.log_param('u', c.cache_dir_url)\n",
     "from .ours import train\ntrain(c.file_urls)\n",
+    "spark.sql(f\"INSERT INTO runs VALUES ('{c.cache_dir_url}')\")\n",
     "u = c.cache_dir_url\nu.startswith('file:') and u.rstrip('/') and u.encode()\n",
     "import numpy as np, pandas as pd\npd.DataFrame({'u': c.file_urls})\nnp.array(c.file_urls)\n",
     "import petastorm\nr = petastorm.make_batch_reader(c.file_urls)\nloads(r)\n",
