@@ -177,7 +177,8 @@ class Condition:
 
 #: Patterns of the places where files list the Python versions that run them.
 _PYTHONS = re.compile(
-    r"""(?: (?<![\w.-])python[_-]?version["']?[ \t]*[:=][ \t]*
+    r"""(?: (?<![\w.-])python[._-]?version["']?[ \t]*[:=][ \t]*
+          | \bUsePythonVersion\b[^@]{0,2}@[^@]{0,120}?\bversionSpec[ \t]*:[ \t]*
           | (?<![\w.-])python["']?[ \t]*:[ \t]*
           | (?<![\w.-])python[ \t]*==?[ \t]*(?=\[?["']?\d)
           | \bpython(?=3\.\d)
@@ -185,9 +186,10 @@ _PYTHONS = re.compile(
     (?P<value> \[[^\]]*\] | (?:\s*-[ \t]+["']?\d\.\d+["']?[ \t]*$)+ | ["']?\d[\w.]* )""",
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
-#: The environments of tox, and SageMaker's version of Python.
+#: The environments of tox, SageMaker's version of Python, and the tag of an image.
 _ENVIRONMENTS = re.compile(
-    r"""^env_?list[ \t]*=[^\n]*(?:\n[ \t]+[^\n]*)* | \bpy_version["']?[ \t]*[:=][ \t]*["']\w+""",
+    r"""^env_?list[ \t]*=[^\n]*(?:\n[ \t]+[^\n]*)* | \bpy_version["']?[ \t]*[:=][ \t]*["']\w+
+    | (?<=\w):\d[\w.]*(?:-[\w.]+){0,3}?-py3\d+\b""",
     re.MULTILINE | re.VERBOSE,
 )
 #: The version of Python in the name of an environment, as in ``py39-torch`` or ``py{39,310}``.

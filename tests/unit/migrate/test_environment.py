@@ -31,6 +31,10 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int | None]]:
     ("Dockerfile", "# x\nFROM python:3.8-slim\n", 2),
     ("Dockerfile", "FROM registry.io/library/python:3.7\n", 1),
     ("Dockerfile", "FROM ubuntu\nRUN apt-get install -y \\\n  curl python3.8\n", 3),
+    ("Dockerfile", "FROM rayproject/ray:2.9.3-py38\n", 1),
+    ("job.yml", "image: host/pytorch-training:1.13.1-gpu-py39-cu117-ubuntu20.04\n", 1),
+    ("ci.yml", "- task: UsePythonVersion@0\n  inputs:\n    versionSpec: '3.8'\n", 3),
+    ("ci.yml", "matrix:\n  py39: {python.version: '3.9'}\n", 2),
     ("ci.yml", "image: python:3.8\n", 1),
     ("Jenkinsfile", "pipeline {\n  agent { docker { image 'python:3.8' } }\n", 2),
     ("devcontainer.json", '{\n  "image": "host/devcontainers/python:3.9"\n}\n', 2),
@@ -61,6 +65,7 @@ def test_unsupported_python_is_reported(path: str, text: str, line: int) -> None
 
 
 @each(
+    ("job.yml", "image: ray:2.9.3-py311\n- task: NodeTool@0\n  inputs: {versionSpec: '3.8'}\n"),
     ("Dockerfile", "FROM python:3.11\n# FROM python:3.8\n"),
     ("ci.yml", "python-version: ['3.10', '3.13']\n"),
     ("setup.py", "setup(python_requires='>=3.10')\n"),
