@@ -190,6 +190,8 @@ _OPENING = re.compile(
     r"|\bsystem\b|subprocess|log_artifact",
     re.IGNORECASE,
 )
+#: How a query reads files.
+_READING = re.compile(r"parquet|\bfrom\b", re.IGNORECASE)
 #: Functions that return the same paths in a different form.
 _SAME = re.compile(
     "Path|basename|chain|choice|concat|enumerate|filter|format|fspath|islice|iter|join|list|max|min"
@@ -220,7 +222,7 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
             # A method of the paths themselves, as in `url.rstrip()` and `Path(url).read_bytes()`.
             is_method = place in ast.walk(call.func)
             opens = _OPENING.search(last_name(call.func) if is_method else callee)
-            is_query = last_name(call.func) == "sql" and any(map(_names_parquet, call.args))
+            is_query = last_name(call.func) == "sql" and any(map(_reads_files, call.args))
             what = f"`{name}` points to MDS shards, not Parquet"
             if callee.endswith(".endswith") and any(map(_names_parquet, call.args)):
                 remedy = f"{what}: their names do not end in `.parquet`, so change this test"
@@ -241,6 +243,11 @@ def _used_files(module: PythonModule) -> Iterator[tuple[str, ast.expr]]:
             made = module.makers(node)
             if made and made <= _FILES:
                 yield min(made), node
+
+
+def _reads_files(query: ast.expr) -> bool:
+    """Whether a query may read the files at a path, rather than store the path."""
+    return any(_READING.search(str(string_value(one))) for one in ast.walk(query))
 
 
 def _names_parquet(node: ast.expr) -> bool:

@@ -17,7 +17,6 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
     ("u = c.cache_dir_url\nPath(u).read_bytes()", "u"),
     ("for number, u in enumerate(c.file_urls): pq.read_table(u)", "u"),
     ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
-    ("spark.sql(f'SELECT * FROM parquet.`{c.cache_dir_url}`')", "c.cache_dir_url"),
     (
         "spark.sql(\"CREATE TABLE x USING parquet LOCATION '%s'\" % c.cache_dir_url)",
         "c.cache_dir_url",
