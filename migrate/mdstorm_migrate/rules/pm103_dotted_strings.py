@@ -54,6 +54,8 @@ _FILLING = re.compile(
     |(?:\.(?:setdefault|update)\(|["']?\s*,)\s*(?!["'\s]|\{\s*["'}]))""",
     re.VERBOSE,
 )
+#: Methods that compare strings.
+_COMPARING = frozenset({"assertEqual", "assertIn", "assertNotEqual", "assertNotIn", "startswith"})
 #: How code reaches the loaded modules.
 _MODULES = ("sys.modules", "'sys.modules'", "__import__('sys').modules")
 #: An index of another part than the first, as in ``x.__module__.split(".")[-1]``.
@@ -345,7 +347,7 @@ def _may_be_of_project(module: PythonModule, string: ast.Constant) -> bool:
     if _caught_import(module, compared) is not None:
         return False
     match compared:
-        case ast.Call():  # startswith
+        case ast.Call() if called(compared) == "startswith":
             return True
         case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[one]):
             if left is string and "sys.modules" not in ast.unparse(one):
@@ -563,7 +565,7 @@ def _comparison(module: PythonModule, string: ast.Constant) -> ast.expr | None:
     parent = module.scopes.parents.get(string)
     if isinstance(parent, ast.List | ast.Set | ast.Tuple):
         parent = module.scopes.parents.get(parent)
-    if isinstance(parent, ast.Call) and called(parent) == "startswith":
+    if isinstance(parent, ast.Call) and called(parent) in _COMPARING:
         return parent
     return parent if isinstance(parent, ast.Compare) else None
 

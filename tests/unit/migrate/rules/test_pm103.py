@@ -48,6 +48,7 @@ from mdstorm_migrate.api import migrate
     'try: f()\nexcept E as e:\n    if type(e).__module__.startswith("petastorm"): raise',
     'assert x.__class__.__module__ == "petastorm.unischema"',
     'assert type(x).__module__.split(".")[0] == "petastorm"',
+    'self.assertEqual(type(x).__module__, "petastorm.predicates")',
     'if "petastorm" in sys.modules: ...',
     'sys.modules.pop("petastorm.spark", None)',
     'patch.dict("sys.modules", {"petastorm": None})',
