@@ -1,7 +1,7 @@
 """A second migration changes nothing, and reports the same rules as the first one."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_migrate.api import migrate
@@ -50,9 +50,6 @@ def programs(draw: st.DrawFn) -> str:
 
 @pytest.mark.parametrize("unsafe", [False, True])
 @given(programs())
-@example(
-    "try: import petastorm\nexcept ImportError:\n    for n in ['petastorm']: sys.modules[n] = 1\n"
-)
 def test_second_run_changes_nothing_and_reports_the_same_rules(unsafe: bool, text: str) -> None:
     first = migrate(text, unsafe=unsafe)
     assert first.errors == ()

@@ -395,6 +395,14 @@ def test_code_waits_for_restricted_unpickler_and_old_pickles_keep_petastorm(tmp_
     assert after == {**files, "main.py": main, "requirements.txt": "mdstorm\npetastorm\n"}
 
 
+def test_names_that_fill_sys_modules_keep_petastorm_in_each_run(tmp_path: Path) -> None:
+    fills = "except ImportError:\n    for n in ('petastorm', 'a'): sys.modules[n] = Mock()\n"
+    files = {"conftest.py": f"try: import petastorm\n{fills}", "requirements.txt": "petastorm\n"}
+    after = written(tmp_path, files, "--unsafe")
+    assert after["conftest.py"] == f"try: import mdstorm\n{fills}"
+    assert after["requirements.txt"] == "mdstorm\npetastorm\n"
+
+
 def test_prefix_of_module_is_renamed_with_its_root(tmp_path: Path) -> None:
     text = (
         "def ours(o):\n    root = type(o).__module__.partition('.')[0]\n"
