@@ -82,10 +82,11 @@ def runs_modules(before: str) -> bool:
 
 #: A script, also with the path of its environment; one in the current directory is the project's.
 _SCRIPT = re.compile(rf"(?<![\w.-])(?<!\./)(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
-#: Code passed to Python with ``-c``, the dotted names in the code, and its imports from modules.
+#: Code passed to Python with ``-c``, also in a list of words; the dotted names in the code, and its
+#: imports from modules.
 _CODE = re.compile(
-    r"""(?:\bpython[\d.]*|\$[({]?PY[^\s"']*)"?(?:[ \t]+-\w)*
-    [ \t]+-c[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""",
+    r"""(?:\bpython[\d.]*|\$[({]?PY[^\s"']*)["']?(?:,?[ \t]+["']?-\w["']?)*?
+    ,?[ \t]+["']?-c["']?,?[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""",
     re.VERBOSE,
 )
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")

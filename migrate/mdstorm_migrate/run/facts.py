@@ -349,7 +349,11 @@ def _file(path: Path, data: bytes, known: Parsed | None) -> DecodedFile:
 def _describing(file: DecodedFile, is_installing: bool) -> list[Document]:
     """Return the documents that list, install or describe what code runs with."""
     others = ("lock", "markdown", "other", "text", *(() if is_installing else ("python",)))
-    return [one for one in file.documents if one.kind not in others]
+    return [
+        one
+        for one in file.documents
+        if one.kind not in others or (one.path is not None and one.path.name in _ENVIRONMENT)
+    ]
 
 
 def _seen(

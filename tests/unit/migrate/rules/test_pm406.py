@@ -46,6 +46,10 @@ from mdstorm_migrate.run.outcome import Settings
         "python -c 'import a, mdstorm as p; mdstorm.reader.make_reader(\"petastorm\")'",
     ),
     (
+        'x ["python", "-u", "-c", "import petastorm; petastorm.make_reader"]',
+        'x ["python", "-u", "-c", "import mdstorm; mdstorm.make_reader"]',
+    ),
+    (
         'python -u -c "\nfrom petastorm import make_reader as r, TransformSpec\n" && x',
         'python -u -c "\nfrom mdstorm import make_reader as r, TransformSpec\n" && x',
     ),

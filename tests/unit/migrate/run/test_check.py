@@ -428,6 +428,8 @@ def test_configured_module_or_unknown_name_is_only_mentioned(
 @each(
     ("requirements.txt", "mdstorm\npyarrow<13\n", "pin"),
     ("Dockerfile", "FROM python:3.9\nRUN pip install mdstorm\n", "python"),
+    (".python-version", "3.9.1\n", "python"),
+    ("runtime.txt", "python-3.9.1\n", "python"),
 )
 def test_check_fails_after_migration_while_environment_does_not_fit(
     name: str, text: str, subject: str, tmp_path: Path
