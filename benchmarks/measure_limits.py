@@ -76,7 +76,8 @@ def mapped(folder: Path, dtype: npt.DTypeLike, rows: int) -> npt.NDArray[np.void
     """Map the records at the end of the only shard."""
     (shard,) = folder.glob("*.mds")
     dtype = np.dtype(dtype)
-    return np.memmap(shard, dtype, "r", shard.stat().st_size - rows * dtype.itemsize)
+    records = np.memmap(shard, dtype, "r", shard.stat().st_size - rows * dtype.itemsize)
+    return np.asarray(records)  # slices of a memmap take longer to make
 
 
 def batches_of_records(records: npt.NDArray[np.void], batch_size: int) -> Iterator[Any]:
