@@ -74,6 +74,8 @@ class RecordGatherer:
         self._strips: tuple[Strip | Matrix, ...] = (*strips_of(dtype, wanted), *matrices)
         #: Whether the batch consists of one matrix whose rows are the records.
         self._is_whole = not schema.names and len(matrices) == 1 and matrices[0].is_whole(dtype)
+        #: Whether each record is read once, so that it need not stay in the cache.
+        self._is_read_once = len(self._strips) == 1 and len(self._names) == 1
         self._view = record_view(dtype, self._strips)
 
     @staticmethod
@@ -150,6 +152,9 @@ class RecordGatherer:
         """Yield some records of one shard, and their places in a block, a few at a time."""
         if isinstance(rows, slice):
             records = records[rows]
+            if self._is_read_once:
+                yield records, places
+                return
         for start in range(places.start, places.stop, self._chunk_rows):
             filled = slice(start, min(start + self._chunk_rows, places.stop))
             chosen = slice(filled.start - places.start, filled.stop - places.start)
