@@ -122,7 +122,8 @@ What bounds mdstorm, as far as it was measured:
 _BOUNDS = {
     "in order": "mdstorm and the loop split records by the same copies of NumPy, 27 ns for one "
     "with 26 float32 columns. A pass also opens the dataset, in 4 ms of CPU time. Threads that "
-    "read ahead take 12 to 50 % more CPU time than none.",
+    "read ahead take 12 to 50 % more CPU time than none: time of the kernel, for pages of the "
+    "shard, which they do not take if the process has only one core.",
     "a matrix of mixed types": "Values are split into columns before they are converted.",
     "tf.data, large batches": "TensorFlow prepares its functions again for each pass, which takes "
     "60 to 70 ms of CPU time for 26 columns.",
