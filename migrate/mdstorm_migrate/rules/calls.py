@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from itertools import chain
 
 from mdstorm_migrate.petastorm.names import CONVERTER_METHODS, NEW_ROOT, is_petastorm
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, PARQUET, REMOVED_KEYWORDS
@@ -238,7 +239,8 @@ def _used_files(module: PythonModule) -> Iterator[tuple[str, ast.expr]]:
     for node in nodes[ast.Attribute]:
         if node.attr in _FILES and (is_own or module.makers(node.value) & _CONVERTERS):
             yield node.attr, node
-    if module.given.objects:
+    given = chain.from_iterable(module.given.objects.values())
+    if any(path.rpartition(".")[2] in _FILES for path in given):
         for node in (*nodes[ast.Attribute], *nodes[ast.Call], *nodes[ast.Name]):
             made = module.makers(node)
             if made and made <= _FILES:
