@@ -69,6 +69,7 @@ _THROUGH = words(
     "horovod.spark.common.estimator horovod.spark.common.backend examples.hello_world "
     "examples.imagenet examples.mnist examples.spark_dataset_converter"
 )
+_THROUGH_ROOTS = {one.partition(".")[0] for one in _THROUGH}
 #: Words in code that must be parsed to know what it imports.
 _PARSED = tuple(word.encode() for word in (*ROOTS, "import_module", "importorskip", "__import__"))
 #: An import of one of the libraries in code that cannot be parsed.
@@ -78,7 +79,7 @@ _NAMES_MODULE = re.compile(rf"\b(?:{'|'.join(sorted(RESOLVING))})\b[^\n]*[\"']")
 _ALLOWED = re.compile(rf"[\"']{OLD_ROOT}(?:\.\w*)*[\"']")
 _NAMES_PART = re.compile(rf"[\"'](?:{'|'.join(ROOTS)})\.")
 #: What a string contains that runs a command or module of Petastorm.
-_COMMAND_OF_PETASTORM = re.compile(rf"\b{OLD_ROOT}-|-[cm][^\n]*{OLD_ROOT}\b")
+_COMMAND_OF_PETASTORM = re.compile(rf"-(?:(?<=\b{OLD_ROOT}-)|[cm][^\n]*{OLD_ROOT}\b)")
 #: Code that uses pandas without importing it.
 _USES_PANDAS = ("TransformSpec", "toPandas", "to_pandas", "pandas_udf", "InPandas")
 #: Strings that identify code for Databricks, which provides Spark; and scripts and definitions.
@@ -94,7 +95,7 @@ _CONFIGURED: frozenset[Kind] = frozenset({"cluster", "conda", "text"})
 #: Names of files that describe an environment, in addition to lists and files with commands.
 _ENVIRONMENT = frozenset({".python-version", "runtime.txt", "setup.py"})
 #: The name of a Python file in a string.
-_SCRIPT_NAME = re.compile(r"\w\.py[\"'\s]")
+_SCRIPT_NAME = re.compile(r"\.py(?<=\w\.py)[\"'\s]")
 #: An argument for what launches code with the version of Python that it names.
 _LAUNCHES = "py_version"
 #: The suffix of a list of requirements.
@@ -432,15 +433,25 @@ def _named_in(document: Document) -> Iterator[str]:
     yield from [OLD_ROOT] if is_kept else []
 
 
+_WITH_BLOCKS: tuple[type[ast.AST], ...] = (
+    *(ast.Module, ast.ExceptHandler, ast.match_case),
+    *ast.stmt.__subclasses__(),
+)
+#: The fields of each kind of node that contain statements.
+_BLOCKS = {
+    kind: {"body", "orelse", "finalbody", "handlers", "cases"}.intersection(kind._fields)
+    for kind in _WITH_BLOCKS
+}
+
+
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield the statements of a module, also nested ones, without their expressions."""
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
         yield node
-        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-            inner = getattr(node, name, ())
-            todo += inner if isinstance(inner, list) else ()
+        for name in _BLOCKS.get(type(node), ()):
+            todo += getattr(node, name)
 
 
 def _imported_by_name(module: PythonModule) -> Iterator[str]:
@@ -479,8 +490,9 @@ def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:
 
 def _needs(path: Path, imports: frozenset[str]) -> Iterator[str]:
     """Yield the libraries that must be installed for what a file imports."""
-    yield from (root for root in ROOTS if any(is_within(one, root) for one in imports))
-    for through in _THROUGH:
+    roots = {one.partition(".")[0] for one in imports}
+    yield from (root for root in ROOTS if root in roots)
+    for through in _THROUGH if not roots.isdisjoint(_THROUGH_ROOTS) else ():
         is_imported = any(is_within(one, through) for one in imports)
         if is_imported and not is_in_project(path, *through.split(".")):
             yield OLD_ROOT
@@ -527,8 +539,13 @@ _NO_MODULE = re.compile(
 
 def _extras(text: str, imports: frozenset[str]) -> Iterator[str]:
     """Yield the extras that code needs; strings may name modules."""
-    code = "\n".join([_NO_MODULE.sub("", text), *imports])
-    yield from (extra for extra, names in _EXTRAS.items() if any(one in code for one in names))
+    imported = "\n".join(imports)
+    for extra, names in _EXTRAS.items():
+        if any(one in imported for one in names):
+            yield extra
+        elif any(one in text for one in names):  # this is the faster test
+            code = _NO_MODULE.sub("", text)
+            yield from [extra] if any(one in code for one in names) else []
 
 
 # What is installed

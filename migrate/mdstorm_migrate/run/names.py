@@ -101,7 +101,7 @@ class _Solver:
         self._graph = graph
         self._files: dict[Path, dict[FileImport, Sequence[Path]]] = {}
         self._known: dict[Path, dict[str, set[Value]]] = defaultdict(dict)
-        self._readers: dict[tuple[Path, str], set[Path]] = defaultdict(set)
+        self._readers: dict[Path, dict[str, set[Path]]] = defaultdict(lambda: defaultdict(set))
         self._changed: set[Path] = set()
         self._called: set[Path] = set()
         self._fixtures: dict[str, list[Path]] = defaultdict(list)
@@ -234,16 +234,17 @@ class _Solver:
         new = set(values) - known
         if new:
             known |= new
-            self._changed |= self._readers[path, symbol]
+            self._changed |= self._readers[path][symbol]
 
     def _read(self, path: Path, symbol: str, seen: frozenset[Path] = frozenset()) -> set[Value]:
         """Return the values of a symbol, also if a star import provides it."""
-        self._readers[path, symbol].add(self._reader)
-        found = set(self._known[path].get(symbol, ()))
+        known, readers = self._known[path], self._readers[path]
+        readers[symbol].add(self._reader)
+        found = set(known.get(symbol, ()))
         if found or "." in symbol or path in seen:
             return found
-        self._readers[path, "*"].add(self._reader)
-        for value in set(self._known[path].get("*", ())):
+        readers["*"].add(self._reader)
+        for value in set(known.get("*", ())):
             if isinstance(value, Part):
                 found |= self._read(value.path, symbol, seen | {path})
             elif counterpart(value, symbol):
