@@ -11,7 +11,7 @@ from itertools import chain
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, find_requirements
-from mdstorm_migrate.packaging.rewriting import CONDA, manual, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import CONDA, Place, manual, rewrite_requirement
 from mdstorm_migrate.petastorm.names import (
     NEW_ROOT,
     OLD_ROOT,
@@ -90,8 +90,12 @@ _CODE = re.compile(
     re.VERBOSE,
 )
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
-#: An import on a line of its own, as in a here-document.
-_IMPORT = re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?P<path>{OLD_ROOT}\b)", re.MULTILINE)
+#: An import on a line of its own, as in a here-document, or the item after ``-c`` in a YAML list.
+_IMPORT = re.compile(
+    rf"""^(?:[ \t]*-[ ]+["']?-c["']?[ \t]*\r?\n[ \t]*-[ ]+["']?)?[ \t]*
+    (?:from|import)[ \t]+(?P<path>{OLD_ROOT}\b)""",
+    re.MULTILINE | re.VERBOSE,
+)
 _FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w, \t]+)")
 
 
@@ -102,8 +106,9 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
         rf"(?:\b(?:pip[\d.]*|pipenv|poetry|uv|pdm|pipx)|\$[({{]?PIP\d?[)}}]?)\"?{_GAP}"
         rf"(?:(?:pip|tool){_GAP})?(?:-[\w-]+{_GAP})*(?:install|add|download|wheel)\b{_END}"
     )
+    uv = rf"\b(?:uvx|uv{_GAP}(?:tool{_GAP})?run)\b{_END}--with(?:=|{_GAP})[\"']?[^\s\"';&|]+"
     conda = rf"\b(?:conda|mamba|micromamba)\b{_GAP}(?:install|create|update)\b{_END}"
-    return ("pip", re.compile(pip)), ("conda", re.compile(conda))
+    return ("pip", re.compile(pip)), ("uv", re.compile(uv)), ("conda", re.compile(conda))
 
 
 #: The text between two commands that are strings in one list: ``script: ["pip install x",
@@ -135,7 +140,11 @@ def command_text(document: Document) -> str:
 
 
 def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the tool, ``pip`` or ``conda``, and the span of each install command in a string."""
+    """Yield the tool and the span of each install command in a string.
+
+    The tool is ``pip``, ``conda``, or ``uv`` for a command that runs what it names in an
+    environment with other packages.
+    """
     for tool, pattern in _patterns():
         at = 0
         while match := pattern.search(text, at):
@@ -147,15 +156,23 @@ def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
                 yield tool, start, at
 
 
-def installed(text: str, name: str = OLD_ROOT) -> Iterator[tuple[str, Requirement]]:
-    """Yield the requirements for a distribution in install commands, each with its tool."""
+#: How each tool lists the requirements in its commands; None if they are not pip's.
+_LISTING: dict[str, Place | None] = {"pip": "word", "uv": "joined", "conda": None}
+
+
+def installed(text: str, name: str = OLD_ROOT) -> Iterator[tuple[Requirement, Place | None]]:
+    """Yield the requirements for a distribution in install commands.
+
+    Each comes with how it is listed, or None if conda installs it.
+    """
     for tool, start, stop in install_commands(text):
         found_in = (find(text, start, stop, name) for find in (find_requirements, find_addresses))
         for found in chain.from_iterable(found_in):
             option = _OPTION.search(text, max(found.start - 60, start), found.start)
-            is_named = option is not None and not (found.is_copy and option["editable"])
+            is_package = found.is_copy and option is not None and option["editable"]
+            is_named = option is not None and not (is_package or tool == "uv")
             if not (is_named or is_commented_out(text, found.start)):
-                yield tool, found
+                yield found, _LISTING[tool]
 
 
 def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
@@ -164,9 +181,9 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     Options, quotes and other packages are kept. An unquoted version, which a shell would read as a
     redirection (``petastorm>=0.12``), is also removed.
     """
-    for tool, found in installed(command_text(document)):
-        if tool == "pip" or found.is_copy:
-            yield from rewrite_requirement(document, found, rule, "word")
+    for found, place in installed(command_text(document)):
+        if place is not None or found.is_copy:
+            yield from rewrite_requirement(document, found, rule, place or "word")
         else:
             remedy = "remove petastorm from this command and add `pip install mdstorm`"
             yield manual(found, rule, CONDA, remedy)

@@ -140,8 +140,7 @@ def required(
         for found in requirements_at(document.text, one.start, one.stop, name):
             yield found, one.place
     text = command_text(document) if document.kind in _COMMANDS else ""
-    for tool, found in installed(text, name):
-        yield found, "word" if tool == "pip" else None
+    yield from installed(text, name)
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ def refusal(document: Document, found: Requirement, rule: str) -> Finding | None
 
 def quoted(document: Document, found: Requirement, place: Place, new: str) -> str:
     """Return a requirement with the quotes that its place needs."""
-    if place == "word":
+    if place in IN_COMMANDS:
         return quoted_word(document.text, found.start, found.stop, new)
     # In YAML, unquoted brackets have a different meaning.
     is_quoted = document.text[found.start - 1 : found.start] in ("'", '"')
@@ -139,7 +139,7 @@ def _no_room(found: Requirement, rule: str, additions: list[str]) -> Finding:
 def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool:
     """Whether mdstorm is already required, in addition to Petastorm."""
     text = document.text
-    if place in ("word", "alone"):
+    if place in (*IN_COMMANDS, "alone"):
         line, end = _line_of(document, found)
         text = text[line:end]
     return _MDSTORM.search(re.sub(r"(?m)#.*", "", text)) is not None
@@ -152,10 +152,10 @@ def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bo
     text, (line, end) = document.text, _line_of(document, found)
     if place == "ini":
         return re.match(r"[ \t]*mdstorm(?![\w./-])", text[end:]) is not None
-    start = line if place in ("word", "alone") else 0
+    start = line if place in (*IN_COMMANDS, "alone") else 0
     before = list(_MDSTORM.finditer(text, start, found.start))
     same = before and _SAME_LIST.match(text, before[-1].end(), found.start)
-    return bool(same) and (place != "alone" or is_entry(text, found.start))
+    return bool(same) and (place not in ("alone", "joined") or is_entry(text, found.start))
 
 
 def _end(text: str, found: Requirement, place: Place) -> int:
@@ -172,9 +172,10 @@ def _line_of(document: Document, found: Requirement) -> tuple[int, int]:
 
 
 #: How requirements are listed: one per ``line``, as a quoted ``string`` in an array, as a line in
-#: an ``ini`` file, as a ``word`` in a command, as an ``item`` in a YAML list; ``alone`` if a value
-#: consists of one requirement.
-Place: TypeAlias = Literal["line", "string", "ini", "word", "item", "alone"]
+#: an ``ini`` file, as a ``word`` in a command or ``joined`` by commas in one, as an ``item`` in a
+#: YAML list; ``alone`` if a value consists of one requirement.
+Place: TypeAlias = Literal["line", "string", "ini", "word", "joined", "item", "alone"]
+IN_COMMANDS = ("word", "joined")
 
 
 def name_index(
@@ -224,6 +225,9 @@ def _insertion(
         return _as_strings(document, found, items)
     if place == "word":
         return _as_words(document.text, found, items)
+    if place == "joined":
+        words = (quoted_word(document.text, found.start, found.stop, one) for one in items)
+        return found.start, "".join(f"{one}," for one in words)
     if not is_entry(document.text, found.start):
         return None
     return found.start, "".join(f'"{one}", ' for one in items)
@@ -294,6 +298,8 @@ def removal(document: Document, found: Requirement) -> tuple[int, int]:
     is_listed = quote or is_entry(text, at)
     rest = re.match(r",?[ \t]*" if is_listed else r"[ \t]*", text[found.stop + len(quote) :])
     stop = found.stop + len(quote) + (rest.end() if rest else 0)
+    if text.startswith(",", at - 1) and not text.startswith(",", found.stop + len(quote)):
+        at, stop = at - 1, found.stop + len(quote)  # the last of those that commas join
     others = re.sub(r"#.*", "", text[line:at] + text[stop:end]).strip()
     return (line, end) if others in ("", "-") else (at, stop)
 

@@ -85,8 +85,8 @@ def required_in(
     if _ADDRESS.match(value):
         found = list(find_addresses(value, name=name))
     elif commands := list(installed(value, name)):
-        found, place = [one for _, one in commands], "word"
-        tool = "conda" if commands[0][0] == "conda" else "pip"
+        found = [one for one, _ in commands]
+        place, tool = ("word", "conda") if commands[0][1] is None else (commands[0][1], "pip")
     else:
         found, tool = list(_lines(value, name)), _tool(module, string)
         if any(True for _ in install_commands(value)):  # an address is the argument of another one

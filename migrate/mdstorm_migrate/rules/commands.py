@@ -15,6 +15,8 @@ from mdstorm_migrate.rules.rule import rule
 
 _ARGUMENT = re.compile(r"^[ \t]*ARG[ \t]+(?P<name>\w+)(?:=[^\s#]*)?[ \t]*(?:\r?\n|\Z)", re.M | re.I)
 _VERSION = re.compile(r"[=<>~!]=?[ ]*\d")
+#: The name of a setting that pip gets, such as ``EXTRA_PIP_PACKAGES``, up to one of its words.
+_FOR_PIP = re.compile(r"""pip\w*["']?[ \t]*[:=][ \t]*["']?(?:[\w.,\[\]-]+[ ]+)*\Z""", re.IGNORECASE)
 
 
 @rule("PM401", "Requirements files name mdstorm", "exact", "requirements")
@@ -61,14 +63,15 @@ def jobs(document: Document) -> Iterator[Edit | Finding]:
 def _elsewhere(
     document: Document, results: Sequence[Edit | Finding], rule: str
 ) -> Iterator[Finding]:
-    """Yield findings about requirements with a version that nothing here is known to install.
+    """Yield findings about requirements that nothing here is known to install.
 
-    They may be the value of a variable, or the lines of a list that a command writes.
+    They have a version, or are for pip by the name of a variable. They may also be the lines of a
+    list that a command writes.
     """
     text = document.text
     for found in find_requirements(text):
         start, stop = found.start, found.stop
         is_known = any(one.start < stop and start < one.stop for one in results)
-        is_versioned = _VERSION.search(text, start, stop) is not None
-        if is_versioned and not is_known and not is_commented_out(text, start):
+        is_required = _VERSION.search(text, start, stop) or _FOR_PIP.search(text, start - 80, start)
+        if is_required and not is_known and not is_commented_out(text, start):
             yield left(document, found, rule)

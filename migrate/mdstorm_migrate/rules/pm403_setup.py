@@ -14,6 +14,7 @@ from mdstorm_migrate.packaging.commands import rewrite_commands, rewrite_runs, r
 from mdstorm_migrate.packaging.lists import rewrite_listed
 from mdstorm_migrate.packaging.rewriting import (
     CONDA,
+    IN_COMMANDS,
     MESSAGE,
     left,
     manual,
@@ -65,7 +66,7 @@ def _string_results(module: PythonModule, string: ast.Constant) -> Iterator[Edit
             yield left(module.document, found, CODE)
         elif tool == "conda":
             yield manual(found, CODE, CONDA, "remove petastorm here, and let pip install mdstorm")
-        elif not (is_using and place == "word"):
+        elif not (is_using and place in IN_COMMANDS):
             for result in rewrite_requirement(module.document, found, CODE, place):
                 yield result
                 is_whole = (result.start, result.stop) == (found.start, found.stop)

@@ -21,6 +21,13 @@ from mdstorm_migrate.run.outcome import Settings
     ("pipenv install petastorm==0.9", "pipenv install mdstorm"),
     ("pip download petastorm==0.9 -d w", "pip download mdstorm -d w"),
     ("$(PIP) install petastorm", "$(PIP) install mdstorm"),
+    ("uv run --with petastorm==0.12.1 a.py", "uv run --with mdstorm a.py"),
+    ("uvx --with=a,petastorm,b --from c d", "uvx --with=a,mdstorm,b --from c d"),
+    (
+        'x ["uv", "run", "-p", "3.10", "--with", "petastorm", "a.py"]',
+        'x ["uv", "run", "-p", "3.10", "--with", "mdstorm", "a.py"]',
+    ),
+    ("uv run --with mdstorm,petastorm a.py", "uv run --with mdstorm a.py"),
     (
         "python -m petastorm.etl.petastorm_generate_metadata a",
         "python -m mdstorm.etl.petastorm_generate_metadata a",
@@ -80,6 +87,7 @@ def test_shell_commands_install_and_run_mdstorm(before: str, after: str) -> None
     "poetry install -E petastorm --with dev,petastorm --extras 'torch petastorm'\n",
     "conda create -n petastorm python=3.10\n",
     "cd petastorm && pip install .\n",
+    "uv run --with a petastorm.py && uv run --with-requirements petastorm.txt a.py\n",
 )
 def test_other_shell_commands_are_unchanged(text: str) -> None:
     check_noop(text, "setup.sh")
@@ -98,6 +106,8 @@ def test_other_shell_commands_are_unchanged(text: str) -> None:
     ),
     ("python -c 'import petastorm; assert petastorm.__version__ == \"0.12\"'\n", "petastorm"),
     ("python - <<'EOF'\nfrom petastorm import make_reader\nEOF\n", "petastorm"),
+    ("command:\n- python\n- -c\n- import petastorm\n", "petastorm"),
+    ('args:\n  - "-c"\n  - "import petastorm; print(1)"\n', "petastorm"),
 )
 def test_command_that_needs_petastorm_keeps_its_requirement(
     text: str, fragment: str, tmp_path: Path
@@ -164,6 +174,21 @@ def test_requirement_with_extra_is_quoted_as_its_place_allows(
     name: str, text: str, new: str, tmp_path: Path
 ) -> None:
     code = "from petastorm.pytorch import DataLoader\n"
+    write_files(tmp_path, {"a.py": code, name: text.format("petastorm")})
+    outcomes = run(sorted(tmp_path.iterdir()), Settings())
+    assert outcomes[-1].outcome.after.decode() == text.format(new)
+
+
+@each(
+    ("run.sh", "uv run --with {} a.py\n", "pandas,mdstorm"),
+    ("run.sh", "uv run --with x,{},y a.py\n", "pandas,mdstorm"),
+    ("ci.yml", 'run: ["uv", "run", "--with", "{}", "a.py"]\n', "pandas,mdstorm"),
+    ("run.sh", "pip install {}\n", "pandas mdstorm"),
+)
+def test_packages_that_petastorm_brought_are_listed_as_their_place_needs(
+    name: str, text: str, new: str, tmp_path: Path
+) -> None:
+    code = "import pandas\nfrom petastorm import make_reader\n"
     write_files(tmp_path, {"a.py": code, name: text.format("petastorm")})
     outcomes = run(sorted(tmp_path.iterdir()), Settings())
     assert outcomes[-1].outcome.after.decode() == text.format(new)

@@ -1,6 +1,6 @@
 """PM409: cluster and job definitions."""
 
-from tests.kit.migrating import check_noop, check_rewrite, each
+from tests.kit.migrating import check_held, check_noop, check_rewrite, each
 
 
 @each(
@@ -57,3 +57,12 @@ def test_yaml_list_is_read_as_commands_or_as_words_of_one_command(text: str) -> 
 )
 def test_other_json_and_yaml_values_are_unchanged(path: str, text: str) -> None:
     check_noop(text, path, unsafe=True)
+
+
+@each(
+    ("a.yml", "env:\n  EXTRA_PIP_PACKAGES: torch petastorm\n"),
+    ("a.yml", "- EXTRA_PIP_PACKAGES=petastorm\n"),
+    ("a.json", '{"pip_packages_to_add": "petastorm torch"}\n'),
+)
+def test_setting_for_pip_needs_manual_review(path: str, text: str) -> None:
+    check_held(text, "PM409", "petastorm", path)
