@@ -205,11 +205,12 @@ def stored_order(
 
     A range takes no memory and no time: for a dataset of a billion rows, the array has 8 GB.
     """
-    if order.shuffle or order.batching_method != "random" or num_workers != 1:
+    is_divided = order.world.replicated(order.replication).size * num_workers != 1
+    if order.shuffle or order.batching_method != "random" or is_divided:
         return None
     rest = _rest(order, epoch, sample_in_epoch, initial_physical_nodes)
     is_whole = all(np.array_equal(stream.sizes, stream.counts) for stream in rest.streams)
-    if (rest.world.size, rest.canonical_nodes) != (1, 1) or not is_whole:
+    if rest.canonical_nodes != 1 or not is_whole:
         return None
     size = sum(int(stream.counts.sum()) for stream in rest.streams)
     _partition(rest, size, rest.sample_in_epoch)  # raises if the epoch ends before
