@@ -1,4 +1,4 @@
-"""Import a training framework, if this environment has it."""
+"""Import a training framework or another optional library, if this environment has it."""
 
 import warnings
 from importlib import import_module

@@ -10,6 +10,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-pytest.importorskip("pyiceberg", reason="the Iceberg extra is not installed")
-if tuple(map(int, pa.__version__.split(".")[:1])) < (18,):
-    pytest.skip("writing with pyiceberg needs pyarrow 18 or newer", allow_module_level=True)
+if find_spec("pyiceberg") is None or tuple(map(int, pa.__version__.split(".")[:1])) < (18,):
+    pytest.skip("needs pyiceberg, and pyarrow 18 or newer", allow_module_level=True)
 
 from pyiceberg import manifest as m
 from pyiceberg.catalog.sql import SqlCatalog

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.conftest import of_values
 from tests.edge.doctor.setups import Setup
+from tests.kit.frameworks import import_framework
 
 from mdstorm.doctor import Finding, Report, check_setup
 from mdstorm.doctor._round_trip import ROWS, judged, row_of
@@ -20,7 +21,7 @@ from mdstorm.doctor._round_trip import ROWS, judged, row_of
 def test_round_trip_returns_all_rows(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
-    pytest.importorskip(library)
+    import_framework(library)
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "shards"))
     if library != "torch":
         version = metadata.version

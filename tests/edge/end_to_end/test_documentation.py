@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from tests.conftest import of_values
+from tests.kit.frameworks import import_framework
 
 from mdstorm.spark import SparkDatasetConverter
 
@@ -86,7 +87,7 @@ def test_python_blocks_on_pages_run(
     for name in ("mdstorm", "mdstorm_backend"):  # which a page silences: restored at the end
         caplog.set_level(logging.getLogger(name).level, logger=name)
     if page.name == "iceberg.md":
-        pytest.importorskip("tests.kit.iceberg_tables")  # skips if pyiceberg cannot write tables
+        import_framework("tests.kit.iceberg_tables")  # skips if pyiceberg cannot write tables
     if page.name == "mlflow.md":
         pytest.importorskip("alembic")  # the page installs it
         warnings.filterwarnings("ignore", "The ``noload`` loader")  # in MLflow's own queries

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.edge.end_to_end.test_documentation import DOCS, python_blocks, with_own_directories
+from tests.kit.frameworks import import_framework
 
 from mdstorm import convert
 from mdstorm._datasets import write_petastorm_metadata
@@ -54,7 +55,7 @@ def delta(table: pa.Table, at: Path) -> str:
 
 
 def iceberg(table: pa.Table, at: Path) -> str:
-    tables = pytest.importorskip("tests.kit.iceberg_tables")
+    tables = import_framework("tests.kit.iceberg_tables")
     at.mkdir(exist_ok=True)
     made = tables.catalog(at).create_table("n.t", table.schema)
     for part in range(2):

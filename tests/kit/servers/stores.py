@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.kit.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.kit.servers.gcs import TOKEN, GoogleServer
 from tests.kit.servers.http import respond
@@ -25,7 +26,7 @@ def started(library: str, make: Callable[[pytest.TempPathFactory], Any]) -> Any:
 
     @pytest.fixture(scope="session")
     def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-        pytest.importorskip(library)
+        import_framework(library)
         with closing(make(tmp_path_factory)) as found:
             yield found
 

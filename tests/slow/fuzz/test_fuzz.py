@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.slow.fuzz.many_cases import check_cases
 
 #: How many times each kind of damage is drawn.
@@ -31,4 +32,4 @@ def test_each_attack_runs_on_its_first_target(targets: str) -> None:
 
 def _skip_without_pyiceberg(targets: str) -> None:
     if targets == "iceberg":
-        pytest.importorskip("tests.kit.iceberg_tables")
+        import_framework("tests.kit.iceberg_tables")

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.unit.compat.etl.golden_rows import GOLDEN
 
 from mdstorm import convert, open_dataset
@@ -212,7 +213,7 @@ def delta_object(place: Place) -> Input:
 
 def iceberg(place: Place) -> Any:
     """Write a table of pyiceberg with a branch at its first snapshot, and a later deletion."""
-    tables = pytest.importorskip("tests.kit.iceberg_tables")
+    tables = import_framework("tests.kit.iceberg_tables")
     made = tables.catalog(place.folder).create_table("n.t", numbers(0, 1).schema)
     made.append(numbers(0, 6))
     with made.manage_snapshots() as manage:

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from tests.kit.frameworks import import_framework
 
-tables = pytest.importorskip("tests.kit.iceberg_tables")
+tables = import_framework("tests.kit.iceberg_tables")
 
 from pyiceberg.table import Table  # noqa: E402
 from pyiceberg.transforms import IdentityTransform  # noqa: E402

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.kit.delta_tables import add, commit, field, metadata, protocol, struct_of
+from tests.kit.frameworks import import_framework
 from tests.kit.readers import batch_reader
 from tests.kit.small_datasets import array_of, write_dataset
 
@@ -67,7 +68,7 @@ def test_delta_column_of_unsupported_type_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nesting", ["plain", "map"])
 def test_iceberg_column_of_unsupported_type_is_left_out(nesting: str, tmp_path: Path) -> None:
-    tables = pytest.importorskip("tests.kit.iceberg_tables")
+    tables = import_framework("tests.kit.iceberg_tables")
     type_, value = NESTED[nesting](pa.time64("us"), 1)
     rows = table_of(type_, [value] * 2)
     table = tables.catalog(tmp_path).create_table("n.t", rows.schema)

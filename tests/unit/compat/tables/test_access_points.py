@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.kit.servers.catalog import Catalog
 from tests.kit.servers.s3 import ACCOUNT, BUCKET
 from tests.unit.compat.tables.orders import NAME, NEWEST, by_torch, numbers
@@ -77,7 +78,7 @@ def test_table_is_read_through_the_access_point_in_its_credentials(
 @pytest.fixture
 def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:
     """Metadata file URL of an Iceberg table that is in the store and has the rows `NEWEST`."""
-    tables = pytest.importorskip("tests.kit.iceberg_tables")
+    tables = import_framework("tests.kit.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": NEWEST}))
     url = orders.put("main.ice.berg", tables.path_of(made), "ICEBERG")
@@ -109,7 +110,7 @@ def test_iceberg_table_with_metadata_elsewhere_is_read_through_the_access_point(
     orders: Catalog,
     tmp_path: Path,
 ) -> None:
-    tables = pytest.importorskip("tests.kit.iceberg_tables")
+    tables = import_framework("tests.kit.iceberg_tables")
     catalog = tables.catalog(tmp_path)
     keys = {"s3.access-key-id": "testing", "s3.secret-access-key": "testing-secret"}
     catalog.properties |= {"s3.endpoint": orders.behind.url, "s3.region": "us-east-1", **keys}

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.kit.servers.catalog import Catalog
 from tests.kit.servers.s3 import BUCKET
 from tests.unit.compat.tables.orders import NAME
@@ -64,7 +65,7 @@ def test_destination_inside_table_raises_error_before_anything_is_written(
 def test_destination_inside_iceberg_table_raises_error_before_anything_is_written(
     named_by: str, tmp_path: Path
 ) -> None:
-    tables = pytest.importorskip("tests.kit.iceberg_tables")
+    tables = import_framework("tests.kit.iceberg_tables")
     table = tables.catalog(tmp_path).create_table("n.t", pa.schema({"n": pa.int64()}))
     table.append(pa.table({"n": [1]}))
     source = table if named_by == "its object in pyiceberg" else table.metadata_location

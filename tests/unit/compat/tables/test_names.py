@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.kit.delta_tables import add, commit, metadata, protocol
+from tests.kit.frameworks import import_framework
 from tests.kit.parquet_files import open_parquet
 from tests.kit.servers.catalog import Catalog
 from tests.kit.servers.http import respond
@@ -143,7 +144,7 @@ def test_parquet_table_is_read_by_name(catalog: Catalog, tmp_path: Path) -> None
 
 
 def test_managed_iceberg_table_is_read_by_name(catalog: Catalog, tmp_path: Path) -> None:
-    tables = pytest.importorskip("tests.kit.iceberg_tables")
+    tables = import_framework("tests.kit.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": range(10)}))
     made.delete("n < 5")

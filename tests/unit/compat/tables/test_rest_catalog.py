@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.kit.frameworks import import_framework
 from tests.kit.servers.catalog import Catalog
 from tests.kit.servers.rest_catalog import TOKEN, RestCatalogServer
 from tests.kit.servers.vending import MARK
@@ -26,7 +27,7 @@ def server(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RestCatalogServer]:
     """A catalog with the table ``n.t``, which only the catalog's credentials can read."""
-    tables = pytest.importorskip("tests.kit.iceberg_tables")
+    tables = import_framework("tests.kit.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": FIRST}))
     made.delete("n < 5")

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.kit.frameworks import import_framework
 
-tables = pytest.importorskip("tests.kit.iceberg_tables")
+tables = import_framework("tests.kit.iceberg_tables")
 
 from pyiceberg.table import StaticTable, Table  # noqa: E402
 from pyiceberg.transforms import IdentityTransform  # noqa: E402

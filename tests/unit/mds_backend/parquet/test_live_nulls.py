@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.kit.delta_tables import add, commit, metadata, protocol
+from tests.kit.frameworks import import_framework
 from tests.kit.parquet_files import open_parquet
 
 from mdstorm_backend.convert import convert_parquet
@@ -105,7 +106,7 @@ def in_delta(rows: pa.Table, folder: Path) -> ParquetDataset:
 
 
 def in_iceberg(rows: pa.Table, folder: Path) -> ParquetDataset:
-    tables = pytest.importorskip("tests.kit.iceberg_tables")
+    tables = import_framework("tests.kit.iceberg_tables")
     folder.mkdir()
     table = tables.catalog(folder).create_table("n.t", rows.schema)
     # pyiceberg itself would write null lists of structs as empty ones.
