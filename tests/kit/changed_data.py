@@ -37,9 +37,10 @@ def _mds(
     columns |= {"text": "str"} if text else {}
     options: Any = {"size_limit": 2 * rows * 64 + (1 << 19), "compression": compression}
     with MDSWriter(out=str(path), columns=columns, **options) as writer:
-        for number in range(rows):
-            row = {"n": number, "v": number + added, "pad": np.full(_PAD, number), "text": "text"}
-            writer.write({name: row[name] for name in columns})
+        numbers = np.arange(rows)
+        pads = pa.FixedSizeListArray.from_arrays(numbers.repeat(_PAD), _PAD)
+        values = {"n": numbers, "v": (numbers + added).astype(kind), "pad": pads}
+        writer.write_batch(pa.table({**values, "text": ["text"] * rows}).select([*columns]))
 
 
 def _parquet(path: Path, *, added: int, rows: int, kind: str) -> None:

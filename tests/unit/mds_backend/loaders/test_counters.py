@@ -69,7 +69,9 @@ class Case:
 #: Of the 31 rows of the longer of two ranks, batches of 1 and 31 leave none in a pass, and batches
 #: of 5 leave other numbers in one and three epochs.
 SIZES: dict[str, Any] = {"ranks": (1, 2, 3), "epochs": (1, 3), "batch": (1, 5, 31)}
-SETTINGS = [dict(zip(SIZES, given, strict=True)) for given in product(*SIZES.values())]
+ALL_SIZES = [dict(zip(SIZES, given, strict=True)) for given in product(*SIZES.values())]
+#: Three ranks have one batch size, because their loaders take longest.
+SETTINGS = [sizes for sizes in ALL_SIZES if sizes["ranks"] < 3 or sizes["batch"] == 5]
 KINDS = [*product(["exact"], TRANSFORMS), ("elastic", "none"), ("elastic", "kept")]
 
 

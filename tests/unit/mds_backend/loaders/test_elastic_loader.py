@@ -70,7 +70,9 @@ def test_states_are_the_same_as_in_mosaicml_streaming(run: Any) -> None:
 
 @pytest.mark.matrix
 @golden_runs
-@pytest.mark.parametrize("kind", [StreamingDataLoader, DataLoader])
+@pytest.mark.parametrize(
+    "kind", [StreamingDataLoader, pytest.param(DataLoader, marks=pytest.mark.long)]
+)
 def test_worker_batches_are_the_same_as_in_mosaicml_streaming(run: Any, kind: Any) -> None:
     loader = kind(StreamingDataset(local=MULTI_SHARD, **run["args"]), batch_size=4, num_workers=2)
     assert column(loader, "i") == run["batches_with_2_workers"]

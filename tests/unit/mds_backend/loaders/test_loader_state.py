@@ -48,7 +48,8 @@ def test_state_with_infinite_epochs_resumes_with_the_next_batch(numbers: Dataset
 
 
 @pytest.mark.parametrize(
-    ("workers_before", "workers_after", "done"), [(0, 2, 3), (2, 0, 2), (2, 2, 3)]
+    ("workers_before", "workers_after", "done"),
+    [*(pytest.param(*case, marks=pytest.mark.long) for case in [(0, 2, 3), (2, 0, 2)]), (2, 2, 3)],
 )
 def test_state_resumes_with_a_different_number_of_workers(
     numbers: Dataset, workers_before: int, workers_after: int, done: int

@@ -1,6 +1,7 @@
 """Changes to shared records by several threads, in nested calls, or interrupted by Ctrl-C."""
 
 import _weakrefset
+import gc
 import os
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def test_interrupted_call_leaves_either_old_or_new_content_in_the_record(
     make: Callable[[], SharedRecord[Any]],
     call: Callable[[SharedRecord[Any]], None],
 ) -> None:
+    gc.collect()  # else the interrupt may reach a finalizer of another test's record
     for number in count(1):
         record, has_ended = make(), False
         with suppress(KeyboardInterrupt), interrupted_at(number, shared_record.__file__):

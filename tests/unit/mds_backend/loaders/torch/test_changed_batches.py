@@ -106,7 +106,13 @@ def values(batches: Any) -> list[tuple[list[Any], list[Any]]]:
 @in_either_order
 @pytest.mark.parametrize("device_name", [None, "xpu"])
 @pytest.mark.parametrize(
-    "workers", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str
+    "workers",
+    [
+        {},
+        {"num_workers": 2},
+        pytest.param({"num_workers": 2, "persistent_workers": True}, marks=pytest.mark.long),
+    ],
+    ids=str,
 )
 def test_batch_map_changes_all_batches_but_only_yielded_batches_are_counted(
     url: str, device: Device, order: str, device_name: str | None, workers: dict[str, Any]

@@ -14,7 +14,7 @@ from tests.kit.small_datasets import write_dataset
 from mdstorm_backend import Dataset
 from mdstorm_backend.read import reader
 
-ROWS, BATCH, PASSES = 4_000, 100, 3
+ROWS, BATCH, PASSES = 2_000, 100, 2
 NAMES = [f"x{i}" for i in range(6)]
 #: Forms in which users may keep a tensor.
 FORMS = {
@@ -40,7 +40,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     columns["word"] = [f"w{n}" for n in range(ROWS)]
     fields = {**dict.fromkeys(NAMES, "long"), "word": "string"}
     directory: Path = tmp_path_factory.mktemp("kept")
-    return write_dataset(directory, columns, fields, shard_size=20_000)
+    return write_dataset(directory, columns, fields, shard_size=10_000)
 
 
 @pytest.fixture(autouse=True)

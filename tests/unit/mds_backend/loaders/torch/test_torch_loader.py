@@ -13,7 +13,7 @@ from tests.kit.loaders import column, rows, torch_loader
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, InvalidArgumentError
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 
 ROWS, SHARDS = 100, 10
 
@@ -44,14 +44,6 @@ def test_tensors_are_writable_and_do_not_share_memory(numbers: Dataset) -> None:
         assert batch["number"].tolist() == list(range(10 * i, 10 * i + 10))
         batch["number"].fill_(-1)
     assert rows(loader) == list(range(100))
-
-
-@pytest.mark.parametrize("batch_size", [0, -1, 1.5, "4", True])
-def test_batch_size_that_is_not_a_positive_integer_raises_error(
-    numbers: Dataset, batch_size: Any
-) -> None:
-    with pytest.raises(InvalidArgumentError, match="batch_size must be a positive"):
-        torch_loader(numbers, batch_size=batch_size)
 
 
 @pytest.mark.parametrize("has_gpu", [True, False])

@@ -286,7 +286,10 @@ def gone_back(loader: StreamingDataLoader) -> Any:
 
 @pytest.mark.matrix
 @MAKERS
-@pytest.mark.parametrize("read", [passes, left, nested, gone_back])
+@pytest.mark.parametrize(
+    "read",
+    [*(pytest.param(one, marks=pytest.mark.long) for one in (passes, left)), nested, gone_back],
+)
 def test_persistent_workers_yield_the_same_batches_as_no_workers(
     numbers: Dataset, make: Any, read: Callable[[StreamingDataLoader], Any]
 ) -> None:
