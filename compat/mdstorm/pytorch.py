@@ -190,6 +190,7 @@ class BatchedDataLoader(ColumnLoader):
                 f"{type(self).__name__} has a method _yield_batches, which BatchedDataLoader does "
                 "not call: override _iter_impl, which yields the batches"
             )
+        check_function("transform_fn", transform_fn)
         super().__init__(reader, batch_size, shuffling_queue_capacity)
         self.transform_fn = transform_fn or torch.as_tensor
 

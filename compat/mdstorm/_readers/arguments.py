@@ -108,8 +108,8 @@ class ReaderArguments:
         base.check_integer("seed", self.seed, lowest=0)
         base.check_integer("shard_seed", self.shard_seed, lowest=0)
         base.check_integer("results_queue_size", self.results_queue_size, lowest=1)
-        base.check_integer(
-            "shuffle_row_drop_partitions", self.shuffle_row_drop_partitions, lowest=1
+        base.check_required_integer(
+            "shuffle_row_drop_partitions", self.shuffle_row_drop_partitions, 1
         )
         if self.schema_fields is not None:
             field_patterns(self.schema_fields)

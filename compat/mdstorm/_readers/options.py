@@ -202,7 +202,7 @@ def _cut(
     if overlap and order.world_size > 1:
         source = RankShare(source, order.rows(len(source)), order.world, overlap)
         order = order.share_of(World())
-    parts = arguments.shuffle_row_drop_partitions
+    parts = int(arguments.shuffle_row_drop_partitions)
     if parts != 1:
         source = SplitShards(source, parts, overlap=overlap)
     return source, order

@@ -373,7 +373,9 @@ class SparkDatasetConverter(Openable, Described):
             shuffling_queue_capacity=shuffling_queue_capacity,
         )
         made: ResumableTFDataset[Any]
-        made = make_tf_dataset(files, batch_size or _DEFAULT_BATCH_SIZE, prefetch)
+        made = make_tf_dataset(
+            files, _DEFAULT_BATCH_SIZE if batch_size in (None, 0) else batch_size, prefetch
+        )
         return made
 
     def delete(self) -> None:

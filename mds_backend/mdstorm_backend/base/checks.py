@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from functools import cache, wraps
 from inspect import Parameter, signature
 from numbers import Integral, Real
+from types import NoneType
 from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -120,8 +121,11 @@ def refuses_assigned_arguments(decorated: type[_Result]) -> type[_Result]:
 
 
 def check_flag(name: str, value: object) -> None:
-    """Raise ArgumentTypeError if `value` is a string: even ``"False"`` would count as true."""
-    if isinstance(value, str):
+    """Raise ArgumentTypeError if `value` is a string or an array, whose truth is not meant.
+
+    Even ``"False"`` would count as true.
+    """
+    if isinstance(value, str) or getattr(value, "ndim", False):
         raise ArgumentTypeError(f"{name} must be True or False, found {value!r}")
 
 
@@ -150,6 +154,14 @@ def check_integer(name: str, value: object, *, lowest: int | None = None) -> Non
         raise InvalidArgumentError(f"{name} must be an integer{bound} or None, found {value!r}")
 
 
+def check_required_integer(name: str, value: object, lowest: int) -> None:
+    """Raise InvalidArgumentError unless `value` is an integer of at least `lowest` in 64 bits."""
+    if not (is_integer(value) and lowest <= value <= sys.maxsize):
+        raise InvalidArgumentError(
+            f"{name} must be an integer of at least {lowest}, in 64 bits, found {value!r}"
+        )
+
+
 def check_seconds(name: str, value: Any) -> None:
     """Raise InvalidArgumentError unless `value` is None or a number of seconds above 0."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
@@ -159,7 +171,7 @@ def check_seconds(name: str, value: Any) -> None:
 
 def check_one_of(name: str, value: Any, choices: Collection[str], *, shown: str = "") -> None:
     """Raise InvalidArgumentError unless `value` is one of the choices."""
-    if value not in choices:
+    if not (isinstance(value, (str, NoneType)) and value in choices):
         nearest = did_you_mean(value, choices) if isinstance(value, str) else ""
         raise InvalidArgumentError(
             f"Unknown {name}: {shown or repr(value)}{nearest or '.'} Use one of {choices}"

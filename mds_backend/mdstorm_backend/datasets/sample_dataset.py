@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base import require, warn_user
+from mdstorm_backend.base import check_list, require, warn_user
 from mdstorm_backend.datasets.description import describe_dataset
 from mdstorm_backend.datasets.filters import check_where
 from mdstorm_backend.datasets.matching_rows import matching_numbers
@@ -244,6 +244,8 @@ class SampleDataset(Described, SampleSource, ABC):
         if is_given and order.follows_world is None and order.world_size == 1:
             _warn_of_whole_passes(self.url)
         check_num_epochs(num_epochs)
+        if not isinstance(columns, str):  # for which the next line has a better message
+            check_list("columns", columns)
         names = self.select(columns)
         convert = formatter(format, self.schema.select(names))
         stacked = checked_stack(stack)
@@ -261,7 +263,7 @@ class SampleDataset(Described, SampleSource, ABC):
         if order.follows_world:
             order = order.share_of(find_world())
         order = order.over([StreamShape(self.shard_sizes)], chosen=self.chosen is not None)
-        batching = Batching(batch_size, num_epochs=num_epochs)
+        batching = Batching(int(batch_size), num_epochs=num_epochs and int(num_epochs))
         first = order.plan(batching, self.bounds, Position(), self.url)
         _ = first.resolved_start  # raises an error if there are more ranks than rows
         blocks = (block for plan in first.onward() for block in reader.blocks(plan.samples()))

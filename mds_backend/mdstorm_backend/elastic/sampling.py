@@ -10,6 +10,7 @@ epoch, shard by shard. `resample` returns the map from them to sample ids.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -85,11 +86,16 @@ def parse_epoch_size(value: int | str | None) -> int | None:
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        If it is not such a number, or negative.
+        If it is not such a number, negative or too large.
     """
     if isinstance(value, str):
         value = count_of("epoch_size", value)
-    return None if value is None else as_integer("epoch_size", value, 0) or None
+    if value is None:
+        return None
+    size = as_integer("epoch_size", value, 0)
+    if size > sys.maxsize:
+        raise InvalidArgumentError(f"epoch_size must fit into 64 bits, found {size}")
+    return size or None
 
 
 def count_of(name: str, text: str) -> int:

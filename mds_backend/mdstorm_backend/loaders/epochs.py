@@ -281,7 +281,7 @@ def _skipped(position: Position, batches: int, options: ReaderOptions) -> Positi
         )
     if not batches:
         return position
-    segment, count = Segment(options, position).seek(batches, f"skip_batches={batches}")
+    segment, count = Segment(options, position).seek(int(batches), f"skip_batches={batches}")
     reached = segment.plan.position(segment.plan.offset_after(count) or 0)
     return read_state(write_state(options, reached), options)
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base.checks import is_integer
+from mdstorm_backend.base.checks import check_required_integer, is_integer
 from mdstorm_backend.datasets import SampleDataset, choose_rows
 from mdstorm_backend.display import counted, shown_url
 from mdstorm_backend.errors import InvalidArgumentError, MDStormError, StateMismatchError
@@ -301,6 +301,7 @@ class Trace:
 
     def _of_rank(self, rank: int) -> Segment:
         """Return the segment of another rank, whose order differs only in the rank."""
+        check_required_integer("rank", rank, 0)
         segment, order = self._segment, self._segment.options.order
         if rank == order.world.rank:
             return segment

@@ -17,7 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.checks import check_integer, make_scalars_plain, suggests_fields
+from mdstorm_backend.base.checks import (
+    check_flag,
+    check_integer,
+    check_required_integer,
+    make_scalars_plain,
+    suggests_fields,
+)
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.chunk import Chunk, Numbers, Permutation, RowsOnDemand, ShardWindow
 from mdstorm_backend.order.exact_plan import ExactPlan
@@ -81,6 +87,10 @@ class ExactOrder(Order):
 
     def __post_init__(self) -> None:
         check_integer("seed", self.seed, lowest=0)
+        for name, lowest in (("window", 0), ("rank", 0), ("world_size", 1), ("padded_to", 0)):
+            check_required_integer(name, getattr(self, name), lowest)
+        for name in ("shuffle_shards", "shuffle_rows"):
+            check_flag(name, getattr(self, name))
         make_scalars_plain(self)
         World(self.rank, self.world_size)  # raises an error if the rank or size is invalid
 

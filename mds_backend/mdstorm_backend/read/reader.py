@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -12,6 +13,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from mdstorm_backend.base import cached_property, is_integer
+from mdstorm_backend.base.checks import make_scalars_plain
 from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.base.work_ahead import WorkAhead, next_priority
 from mdstorm_backend.errors import InvalidArgumentError
@@ -74,6 +76,7 @@ class BlockReader:
 
     def __post_init__(self) -> None:
         check_batch_size(self.batch_size)
+        make_scalars_plain(self)
         self.dataset = self.reading.dataset
         self._skip = record_skipped if self.reading.steps.skips else None
 
@@ -357,7 +360,7 @@ def check_batch_size(batch_size: object) -> None:
 
 def check_num_epochs(num_epochs: object) -> None:
     """Raise InvalidArgumentError unless `num_epochs` is a positive integer or None."""
-    if num_epochs is not None and not (is_integer(num_epochs) and num_epochs >= 1):
+    if num_epochs is not None and not (is_integer(num_epochs) and 1 <= num_epochs <= sys.maxsize):
         # The text up to the comma is Petastorm's own.
         raise InvalidArgumentError(
             f"iterations must be positive integer or None, found num_epochs={num_epochs!r}"

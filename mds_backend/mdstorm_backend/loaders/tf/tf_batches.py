@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from mdstorm_backend import loaders
-from mdstorm_backend.base import warn_user
+from mdstorm_backend.base import check_integer, warn_user
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.tf import tf_columns, tf_pipeline
@@ -160,9 +160,12 @@ class ContextDataset(Described, OwnContext):
 
         Raises
         ------
+        InvalidArgumentError
+            If `batches` is not an integer of at least 0.
         StateMismatchError
             If the number of batches is not known.
         """
+        check_integer("batches", batches, lowest=0)
         return self._runs().state_dict(batches)
 
     def load_state_dict(self, state: dict[str, Any], *, skip_batches: int = 0) -> None:

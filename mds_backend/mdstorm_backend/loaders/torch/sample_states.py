@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils.data import get_worker_info
 
-from mdstorm_backend.base.checks import check_integer
+from mdstorm_backend.base.checks import check_flag, check_integer
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
@@ -21,6 +21,7 @@ def state_dict(
 ) -> dict[str, Any]:
     """Return the reading position: see `StreamingDataset.state_dict`."""
     check_integer("num_samples", num_samples, lowest=0)
+    check_flag("from_beginning", from_beginning)
     if num_samples is not None:
         count = int(num_samples)  # a NumPy integer could not be saved as JSON
 

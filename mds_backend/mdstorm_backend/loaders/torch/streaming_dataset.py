@@ -11,7 +11,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from mdstorm_backend.base.arguments import checker_of
 from mdstorm_backend.base.checks import (
+    check_flag,
     check_list,
+    check_mapping,
     keywords_of,
     overrides,
     refuses_assigned_arguments,
@@ -206,7 +208,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         download_retry: int = 2,
         download_timeout: float = 60,
         validate_hash: str | None = None,
-        keep_zip: bool = False,
+        keep_zip: Annotated[bool, check_flag] = False,
         epoch_size: int | str | None = None,
         predownload: Annotated[int | None, partial(as_integer, at_least=0)] = None,
         cache_limit: int | str | None = None,
@@ -220,10 +222,10 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         shuffle_seed: int = DEFAULT_SEED,
         shuffle_block_size: int | None = None,
         batching_method: str = "random",
-        allow_unsafe_types: bool = False,
+        allow_unsafe_types: Annotated[bool, check_flag] = False,
         replication: int | None = None,
         stream_name: str = "stream",
-        stream_config: dict[str, Any] | None = None,
+        stream_config: Annotated[dict[str, Any] | None, check_mapping] = None,
         order: Order | None = None,
         columns: Annotated[Sequence[str] | None, check_list] = None,
         num_epochs: Annotated[int | None, lambda _, value: check_num_epochs(value)] = 1,
