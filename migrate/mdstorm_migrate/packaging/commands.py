@@ -103,12 +103,14 @@ _FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return each tool's command pattern, compiled on first use because compiling takes a while."""
     pip = (
-        rf"(?:\b(?:pip[\d.]*|pipenv|poetry|uv|pdm|pipx)|\$[({{]?PIP\d?[)}}]?)\"?{_GAP}"
-        rf"(?:(?:pip|tool){_GAP})?(?:-[\w-]+{_GAP})*(?:install|add|download|wheel)\b{_END}"
+        rf"(?:\b(?:pip[\d.]*|pipenv|poetry|uv|pdm)|\$[({{]?PIP\d?[)}}]?)\"?{_GAP}"
+        rf"(?:pip{_GAP})?(?:-[\w-]+{_GAP})*(?:install|add|download|wheel)\b{_END}"
     )
     uv = rf"\b(?:uvx|uv{_GAP}(?:tool{_GAP})?run)\b{_END}--with(?:=|{_GAP})[\"']?[^\s\"';&|]+"
+    pipx = rf"\b(?:pipx|uv{_GAP}tool){_GAP}(?:-[\w-]+{_GAP})*install\b{_END}"
     conda = rf"\b(?:conda|mamba|micromamba)\b{_GAP}(?:install|create|update)\b{_END}"
-    return ("pip", re.compile(pip)), ("uv", re.compile(uv)), ("conda", re.compile(conda))
+    patterns = {"pip": pip, "uv": uv, "pipx": pipx, "conda": conda}
+    return tuple((tool, re.compile(pattern)) for tool, pattern in patterns.items())
 
 
 #: The text between two commands that are strings in one list: ``script: ["pip install x",
@@ -142,8 +144,8 @@ def command_text(document: Document) -> str:
 def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the tool and the span of each install command in a string.
 
-    The tool is ``pip``, ``conda``, or ``uv`` for a command that runs what it names in an
-    environment with other packages.
+    The tool is ``pip``; ``uv`` for a command that runs what it names in an environment with other
+    packages; ``pipx`` for one that gives the scripts of a package an environment; or ``conda``.
     """
     for tool, pattern in _patterns():
         at = 0
@@ -156,15 +158,20 @@ def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
                 yield tool, start, at
 
 
-#: How each tool lists the requirements in its commands; None if they are not pip's.
-_LISTING: dict[str, Place | None] = {"pip": "word", "uv": "joined", "conda": None}
+#: How requirements are listed in the commands of the tools that can install mdstorm.
+LISTED: dict[str, Place] = {"pip": "word", "uv": "joined"}
+_REFUSED = {
+    "conda": (CONDA, "remove petastorm from this command and add `pip install mdstorm`"),
+    "pipx": (
+        "this installs the scripts of Petastorm, and mdstorm has none: its modules run with "
+        "`python -m`",
+        "remove this command, and install mdstorm where its modules run",
+    ),
+}
 
 
-def installed(text: str, name: str = OLD_ROOT) -> Iterator[tuple[Requirement, Place | None]]:
-    """Yield the requirements for a distribution in install commands.
-
-    Each comes with how it is listed, or None if conda installs it.
-    """
+def installed(text: str, name: str = OLD_ROOT) -> Iterator[tuple[str, Requirement]]:
+    """Yield the requirements for a distribution in install commands, each with its tool."""
     for tool, start, stop in install_commands(text):
         found_in = (find(text, start, stop, name) for find in (find_requirements, find_addresses))
         for found in chain.from_iterable(found_in):
@@ -172,7 +179,7 @@ def installed(text: str, name: str = OLD_ROOT) -> Iterator[tuple[Requirement, Pl
             is_package = found.is_copy and option is not None and option["editable"]
             is_named = option is not None and not (is_package or tool == "uv")
             if not (is_named or is_commented_out(text, found.start)):
-                yield found, _LISTING[tool]
+                yield tool, found
 
 
 def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
@@ -181,12 +188,11 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     Options, quotes and other packages are kept. An unquoted version, which a shell would read as a
     redirection (``petastorm>=0.12``), is also removed.
     """
-    for found, place in installed(command_text(document)):
-        if place is not None or found.is_copy:
-            yield from rewrite_requirement(document, found, rule, place or "word")
+    for tool, found in installed(command_text(document)):
+        if tool in LISTED or found.is_copy:
+            yield from rewrite_requirement(document, found, rule, LISTED.get(tool, "word"))
         else:
-            remedy = "remove petastorm from this command and add `pip install mdstorm`"
-            yield manual(found, rule, CONDA, remedy)
+            yield manual(found, rule, *_REFUSED[tool])
     yield from rewrite_runs(document, rule, 0, len(document.text))
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import command_text, install_commands, installed
+from mdstorm_migrate.packaging.commands import LISTED, command_text, install_commands, installed
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
+    find_addresses,
     is_versioned,
     name_at,
     requirements_at,
@@ -140,7 +141,8 @@ def required(
         for found in requirements_at(document.text, one.start, one.stop, name):
             yield found, one.place
     text = command_text(document) if document.kind in _COMMANDS else ""
-    yield from installed(text, name)
+    for tool, found in installed(text, name):
+        yield found, LISTED.get(tool)
 
 
 @dataclass(frozen=True)
@@ -176,11 +178,14 @@ def listed(document: Document) -> Iterator[Listed]:
 def _names(document: Document) -> Iterator[str]:
     text = document.text
     found = (one for one in listed(document) if one.is_installed)
-    yield from filter(None, (name_at(text, one.start, one.stop) for one in found))
+    for one in found:
+        address = next(find_addresses(text, one.start, one.stop), None)
+        yield OLD_ROOT if address else name_at(text, one.start, one.stop) or ""
     yield from _QUOTED.findall(text) if document.kind == "python" else ()
     text = command_text(document)
     for _, start, stop in install_commands(text):
         yield from _WORD.findall(_EXTRAS.sub("", text[start:stop]))
+        yield from (OLD_ROOT for _ in find_addresses(text, start, stop))
 
 
 def _of_lines(document: Document) -> Iterator[Listed]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from mdstorm_migrate.packaging.commands import install_commands, installed, runs_modules
+from mdstorm_migrate.packaging.commands import LISTED, install_commands, installed, runs_modules
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_addresses,
@@ -85,8 +85,10 @@ def required_in(
     if _ADDRESS.match(value):
         found = list(find_addresses(value, name=name))
     elif commands := list(installed(value, name)):
-        found = [one for one, _ in commands]
-        place, tool = ("word", "conda") if commands[0][1] is None else (commands[0][1], "pip")
+        found = [one for _, one in commands]
+        by = commands[0][0]
+        place = LISTED.get(by, "word")
+        tool = "pip" if by in LISTED else "conda" if by == "conda" else None
     else:
         found, tool = list(_lines(value, name)), _tool(module, string)
         if any(True for _ in install_commands(value)):  # an address is the argument of another one

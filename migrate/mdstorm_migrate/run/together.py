@@ -123,7 +123,9 @@ def examine(
             # A file whose result is not sound stays as it is, and holds its group.
             held = dict(_failed(outcomes, proposals)) | dict(_waiting(violations, proposals))
             told = {part for part in lacking if NEW_ROOT not in project.installed(part)}
-            if not held and told <= refusing:
+            # Commands wait for what installs mdstorm for them, as code does.
+            own = {Part(one.path, one.part) for one in violations if one.path in one.holds}
+            if not held and told <= refusing and own <= lacking:
                 break
             proposals |= held
             refusing |= told
