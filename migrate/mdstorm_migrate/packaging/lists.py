@@ -21,7 +21,7 @@ from mdstorm_migrate.packaging.requirement import (
     name_at,
     requirements_at,
 )
-from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import Place, rewrite_lists
 from mdstorm_migrate.packaging.toml import (
     Setting,
     conda_keys,
@@ -112,10 +112,14 @@ def _entries(text: str) -> list[str]:
 
 def rewrite_listed(document: Document, rule: str) -> Iterator[Edit | Finding]:
     """Yield edits to the requirements that a document lists for pip, and findings."""
-    for one in listed(document):
-        if one.place is not None:
-            for found in requirements_at(document.text, one.start, one.stop):
-                yield from rewrite_requirement(document, found, rule, one.place)
+    places = [
+        (document, found, one.place)
+        for one in listed(document)
+        if one.place is not None
+        for found in requirements_at(document.text, one.start, one.stop)
+    ]
+    for together in [places] if document.kind == "setup_cfg" else ([one] for one in places):
+        yield from rewrite_lists(together, rule)
 
 
 #: Kinds of documents that may contain commands.

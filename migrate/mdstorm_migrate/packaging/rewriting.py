@@ -32,6 +32,11 @@ _VERSION_COMMENT = re.compile(
 )
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
 CONDA = "there is no conda package of mdstorm"
+#: The reason and the remedy if another list of the project has a requirement that is not edited.
+BESIDE = (
+    "another requirement of Petastorm in this file has to be changed by hand",
+    "require mdstorm in both",
+)
 _OPEN = "this requirement is assembled from several strings"
 _OLD_PYTHON = "this requires Petastorm for Python versions that mdstorm does not support"
 _UNUSED = (
@@ -75,6 +80,21 @@ def rewrite_requirement(
     if additions:
         edit = list_after(document, found, rule, place, additions, message)
         yield edit or _no_room(found, rule, additions)
+
+
+def rewrite_lists(
+    places: Sequence[tuple[Document, Requirement, Place]], rule: str
+) -> Iterator[Edit | Finding]:
+    """Yield the results for the lists of one project, of which some may be optional.
+
+    All are left if one has to be changed by hand, because each may be installed without the others.
+    """
+    is_open = any(found.is_copy or found.is_open for _, found, _ in places)
+    for document, found, place in places:
+        if is_open and refusal(document, found, rule) is None:
+            yield manual(found, rule, *BESIDE)
+        else:
+            yield from rewrite_requirement(document, found, rule, place)
 
 
 def manual(found: Requirement, rule: str, what: str, remedy: str) -> Finding:

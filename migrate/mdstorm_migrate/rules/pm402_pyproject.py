@@ -11,7 +11,7 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import toml
 from mdstorm_migrate.packaging.commands import rewrite_commands
 from mdstorm_migrate.packaging.requirement import Requirement, requirements_at
-from mdstorm_migrate.packaging.rewriting import CONDA, manual, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import CONDA, Place, manual, rewrite_lists
 from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM402"
@@ -28,11 +28,16 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     # A constraint or an override installs nothing, so nothing is added there.
     needs = replace(document.needs, is_constraint=True, transitive=(), moved=False)
     constraining = replace(document, needs=needs)
-    for string in toml.requirement_strings(text):
-        of = constraining if toml.is_constraint(string.key) else document
-        for found in requirements_at(text, string.start, string.stop):
-            found = replace(found, is_copy=found.is_copy or has_source)
-            yield from rewrite_requirement(of, found, CODE, "string")
+    places: list[tuple[Document, Requirement, Place]] = [
+        (
+            constraining if toml.is_constraint(string.key) else document,
+            replace(found, is_copy=found.is_copy or has_source),
+            "string",
+        )
+        for string in toml.requirement_strings(text)
+        for found in requirements_at(text, string.start, string.stop)
+    ]
+    yield from rewrite_lists(places, CODE)
     keys = [key for key in toml.dependency_keys(text) if key.name.lower() == "petastorm"]
     results = [
         one

@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
 
-from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.document import Document, is_setup_script
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_commands, rewrite_runs, runs_in_string
 from mdstorm_migrate.packaging.lists import rewrite_listed
 from mdstorm_migrate.packaging.rewriting import (
+    BESIDE,
     CONDA,
     IN_COMMANDS,
     MESSAGE,
     left,
     manual,
+    refusal,
     rewrite_requirement,
 )
 from mdstorm_migrate.packaging.strings import required_in
@@ -38,9 +40,14 @@ _USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     """Yield edits to a ``setup.py``, an INI file, or other code that installs packages."""
     if isinstance(module, PythonModule):
-        for string in module.scopes.strings:
-            if OLD_ROOT in str(string.value).lower():
-                yield from _string_results(module, string)
+        strings = [one for one in module.scopes.strings if OLD_ROOT in str(one.value).lower()]
+        is_open = is_setup_script(module.document.path) and any(
+            tool is None or found.is_copy or found.is_open
+            for string in strings
+            for found, _, tool in required_in(module, string)
+        )
+        for string in strings:
+            yield from _string_results(module, string, is_open=is_open)
         return
     yield from rewrite_listed(module, CODE)
     yield from rewrite_commands(module, CODE)
@@ -51,8 +58,13 @@ def requires(module: PythonModule) -> bool:
     return any(one.topic == "install" for one in check(module))
 
 
-def _string_results(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Finding]:
-    """Yield edits and findings for a string in code that requires or installs Petastorm."""
+def _string_results(
+    module: PythonModule, string: ast.Constant, *, is_open: bool
+) -> Iterator[Edit | Finding]:
+    """Yield edits and findings for a string in code that requires or installs Petastorm.
+
+    In a ``setup.py`` with another requirement that is left open, a requirement waits for it.
+    """
     value, span = str(string.value), inner_span(module, string)
     is_docstring = isinstance(module.scopes.parents.get(string), ast.Expr)
     runs = rewrite_runs(module.document, CODE, *span) if span and not is_docstring else ()
@@ -66,6 +78,8 @@ def _string_results(module: PythonModule, string: ast.Constant) -> Iterator[Edit
             yield left(module.document, found, CODE)
         elif tool == "conda":
             yield manual(found, CODE, CONDA, "remove petastorm here, and let pip install mdstorm")
+        elif is_open and refusal(module.document, found, CODE) is None:
+            yield manual(found, CODE, *BESIDE)
         elif not (is_using and place in IN_COMMANDS):
             for result in rewrite_requirement(module.document, found, CODE, place):
                 yield result

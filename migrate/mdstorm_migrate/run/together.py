@@ -124,8 +124,8 @@ def examine(
             held = dict(_failed(outcomes, proposals)) | dict(_waiting(violations, proposals))
             told = {part for part in lacking if NEW_ROOT not in project.installed(part)}
             # Commands wait for what installs mdstorm for them, as code does.
-            own = {Part(one.path, one.part) for one in violations if one.path in one.holds}
-            if not held and told <= refusing and own <= lacking:
+            alone = {Part(one.path, one.part) for one in violations if one.path in one.holds}
+            if not held and told <= refusing and alone <= lacking:
                 break
             proposals |= held
             refusing |= told

@@ -213,6 +213,57 @@ def test_service_is_served_by_the_stage_that_it_runs(tmp_path: Path) -> None:
     assert written(tmp_path, files)["Dockerfile"].splitlines()[1] == "RUN pip install mdstorm"
 
 
+@each("<<: *a", "extends: a", "image: acme/a", "build: .")
+def test_service_is_served_by_the_image_of_another_service(word: str, tmp_path: Path) -> None:
+    services = "services:\n  a: &a\n    build: .\n    image: acme/a\n    command: python /t.py\n"
+    files = {"t.py": READS, "Dockerfile": "RUN pip install petastorm\nCOPY t.py /\n"}
+    files["compose.yaml"] = f"{services}  b:\n    {word}\n    command: {SCRIPT}\n"
+    after = written(tmp_path, files)["Dockerfile"]
+    assert after == "RUN pip install mdstorm petastorm\nCOPY t.py /\n"
+
+
+@each(
+    ("run.sh", "{}\npetastorm-generate-metadata.py u\n"),
+    (".gitlab-ci.yml", "a:\n  script:\n    - {}\n    - petastorm-generate-metadata.py --x u\n"),
+    ("Dockerfile", 'RUN {}\nCMD ["python", "-m", "petastorm.etl.petastorm_generate_metadata"]\n'),
+)
+def test_command_waits_for_what_installs_for_it(name: str, text: str, tmp_path: Path) -> None:
+    address = "pip install git+https://github.com/uber/petastorm.git"
+    for install in ("conda install -y petastorm", "pipx install petastorm", address):
+        files = {name: text.format(install)}
+        assert written(tmp_path, files) == files
+        assert "once mdstorm is installed here" in invoke(migrate, tmp_path).stderr
+
+
+@each(
+    (
+        "setup.py",
+        'setup(install_requires=["petastorm==" + V], extras_require={"tf": ["petastorm"]})\n',
+    ),
+    (
+        "setup.cfg",
+        "[options]\ninstall_requires = petastorm @ file:///x\n"
+        "[options.extras_require]\ntf = petastorm[tf]\n",
+    ),
+    (
+        "pyproject.toml",
+        '[project]\ndependencies = ["petastorm @ git+https://h/p"]\n'
+        '[project.optional-dependencies]\ntf = ["petastorm[tf]"]\n',
+    ),
+)
+def test_lists_of_project_that_a_person_must_change_wait_together(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    files = {"a.py": READS, name: text}
+    assert written(tmp_path, files) == files
+
+
+@each("uv tool install petastorm", "pipx install --force petastorm==0.12.1")
+def test_scripts_in_environment_of_their_own_are_left(command: str, tmp_path: Path) -> None:
+    files = {"a.py": f"import pandas\n{READS}", "justfile": f"{command}\n"}
+    assert written(tmp_path, files) == files
+
+
 @each(
     ("azure.yml", "jobs:\n", "- job: {}\n  steps:\n  - script: pip install {} && python {}\n"),
     (".gitlab-ci.yml", "", "{}:\n  script:\n    - pip install {}\n    - python3 {}\n"),
