@@ -93,6 +93,8 @@ class Needs:
         Petastorm.
     is_constraint : bool
         Whether the file constrains versions, and installs nothing.
+    is_override : bool
+        Whether the constraint also replaces requirements, with their extras.
     is_record : bool
         Whether the file only records installed packages, and nothing installs from it.
     parts : tuple of Needs
@@ -108,6 +110,7 @@ class Needs:
     refuses: bool = False
     is_unused: bool = False
     is_constraint: bool = False
+    is_override: bool = False
     is_record: bool = False
     parts: tuple[Needs, ...] = ()
 

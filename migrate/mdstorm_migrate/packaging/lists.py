@@ -200,11 +200,14 @@ def _of_lines(document: Document) -> Iterator[Listed]:
 
 #: Tables whose packages are always installed.
 _ALWAYS = ("dependencies", "packages", "tool.pixi.dependencies", "tool.poetry.dependencies")
+#: The same for arrays; a script's own metadata have no table.
+_ALWAYS_LISTED = ("/dependencies", "project/dependencies")
 
 
 def _of_toml(document: Document) -> Iterator[Listed]:
     for string in requirement_strings(document.text):
-        group = "" if string.key == "dependencies" else f"{string.section}/{string.key}"
+        where = f"{string.section}/{string.key}"
+        group = "" if where in _ALWAYS_LISTED else where
         is_installed = not is_constraint(string.key)
         yield Listed(string.start, string.stop, "string", is_installed, group)
     for key in dependency_keys(document.text):

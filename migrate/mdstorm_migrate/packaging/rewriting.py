@@ -14,7 +14,8 @@ from mdstorm_migrate.packaging.requirement import Requirement, mdstorm_extras, q
 MESSAGE = "require mdstorm; Petastorm's version numbers do not apply to it"
 #: Distributions that Petastorm's extras installed and mdstorm's extras do not, by extra.
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
-ALREADY = "mdstorm is already required"
+_ALREADY = "mdstorm is already required"
+_OVERRIDE = "an override of mdstorm would replace the extras that are required elsewhere"
 NEEDED = "require the packages that Petastorm installed and the code needs"
 _MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")
 #: The text that may separate two words in a command, or two strings in an array.
@@ -64,10 +65,10 @@ def rewrite_requirement(
         marker = document.text[found.stop : _end(document.text, found, place)]
         additions = [f"{new}{marker if place in _LISTS else ''}", *additions]
         message = "also require mdstorm; code still imports Petastorm"
-    elif _follows_mdstorm(document, found, place):
+    elif needs.is_override or _follows_mdstorm(document, found, place):
         end = _end(document.text, found, place)
         at, end = removal(document, replace(found, stop=end))
-        yield Edit(rule, "exact", at, end, "", ALREADY, topic="install")
+        yield Edit(rule, "exact", at, end, "", why_removed(document), topic="install")
         return
     else:
         text = quoted(document, found, place, new)
@@ -95,6 +96,11 @@ def rewrite_lists(
             yield manual(found, rule, *BESIDE)
         else:
             yield from rewrite_requirement(document, found, rule, place)
+
+
+def why_removed(document: Document) -> str:
+    """Return why a requirement is removed and not replaced."""
+    return _OVERRIDE if document.needs.is_override else _ALREADY
 
 
 def manual(found: Requirement, rule: str, what: str, remedy: str) -> Finding:

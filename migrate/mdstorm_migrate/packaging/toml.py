@@ -184,7 +184,12 @@ def requirement_strings(text: str) -> Iterator[Setting]:
 
 def is_constraint(name: str) -> bool:
     """Whether what a key or a table lists only constrains what other requirements install."""
-    return name.startswith(("constraint", "override")) or name.endswith(".overrides")
+    return name.startswith("constraint") or is_override(name)
+
+
+def is_override(name: str) -> bool:
+    """Whether a key or a table lists what replaces other requirements, with their extras."""
+    return name.startswith("override") or name.endswith(".overrides")
 
 
 def dependency_keys(text: str) -> Iterator[TomlKey]:
@@ -244,10 +249,18 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
             is_optional = _OPTIONAL.search(value) is not None
             yield from _add_dependencies(document, key, rule, items, is_optional=is_optional)
         return
-    if is_named:
+    if is_named or needs.is_override:
         line_of = document.lines.start_of
         end = line_of(stop) if key.is_table else text.find("\n", stop) + 1 or len(text)
-        yield Edit(rule, "exact", line_of(key.start), end, "", rewriting.ALREADY, topic="install")
+        yield Edit(
+            rule,
+            "exact",
+            line_of(key.start),
+            end,
+            "",
+            rewriting.why_removed(document),
+            topic="install",
+        )
         return
     yield Edit(rule, "exact", key.start, key.stop, "mdstorm", rewriting.MESSAGE, topic="install")
     yield from _value_edits(document, key, rule, start, value)

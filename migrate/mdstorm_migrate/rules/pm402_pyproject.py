@@ -25,12 +25,9 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to a project file, and findings."""
     text = document.text
     has_source = "[tool.uv.sources" in text and _SOURCE.search(text) is not None
-    # A constraint or an override installs nothing, so nothing is added there.
-    needs = replace(document.needs, is_constraint=True, transitive=(), moved=False)
-    constraining = replace(document, needs=needs)
     places: list[tuple[Document, Requirement, Place]] = [
         (
-            constraining if toml.is_constraint(string.key) else document,
+            _constraining(document, string.key),
             replace(found, is_copy=found.is_copy or has_source),
             "string",
         )
@@ -42,9 +39,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     results = [
         one
         for key in keys
-        for one in toml.rewrite_dependency(
-            constraining if toml.is_constraint(key.table) else document, key, CODE
-        )
+        for one in toml.rewrite_dependency(_constraining(document, key.table), key, CODE)
     ]
     yield from results
     if any(isinstance(one, Edit) for one in results):
@@ -54,3 +49,17 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             found = Requirement(key.start, key.stop)
             yield manual(found, CODE, CONDA, "list mdstorm in pypi-dependencies instead")
     yield from rewrite_commands(document, CODE)  # in scripts of environments and task runners
+
+
+def _constraining(document: Document, name: str) -> Document:
+    """Return the document as it is for what a key or a table lists, with what is needed there.
+
+    A constraint or an override installs nothing, so nothing is added.
+    """
+    if not toml.is_constraint(name):
+        return document
+    is_override = toml.is_override(name)
+    needs = replace(
+        document.needs, is_constraint=True, is_override=is_override, transitive=(), moved=False
+    )
+    return replace(document, needs=needs)

@@ -11,8 +11,23 @@ def test_command_in_toml_string_installs_mdstorm() -> None:
 
 
 def test_constraint_is_renamed_without_extras() -> None:
-    text = '[tool.uv]\nconstraint-dependencies = ["{0}"]\noverride-dependencies = ["{0}"]\n'
+    text = '[tool.uv]\nconstraint-dependencies = ["{0}"]\n'
     check_rewrite(text.format("petastorm[tf]<1"), text.format("mdstorm"), PATH)
+
+
+@each(
+    ('[tool.uv]\noverride-dependencies = ["petastorm==0.12; x"]\n', "[]"),
+    ('[tool.uv]\noverride-dependencies = ["a", "petastorm==0.12"]\n', '["a", ]'),
+    ('[tool.uv]\noverride-dependencies = ["petastorm[tf]", "a"]\n', '["a"]'),
+    ('[tool.uv]\noverride-dependencies = [\n  "petastorm",  # pin\n  "a",\n]\n', '[\n  "a",\n]'),
+)
+def test_override_is_removed_because_it_would_remove_extras(text: str, left: str) -> None:
+    check_rewrite(text, f"[tool.uv]\noverride-dependencies = {left}\n", PATH)
+
+
+def test_override_of_pdm_is_removed() -> None:
+    text = '[tool.pdm.resolution.overrides]\n{}numpy = "1"\n'
+    check_rewrite(text.format('petastorm = "0.12"\n'), text.format(""), PATH)
 
 
 @each(

@@ -343,18 +343,26 @@ def test_examples_of_petastorms_wheel_keep_requirement(tmp_path: Path) -> None:
 
 
 @each(
-    "[tool.uv]\noverride-dependencies = [{}]\n",
-    "[tool.uv]\nconstraint-dependencies = [{}]\n",
-    '[tool.pdm.resolution.overrides]\n{} = ">=0"\n',
+    (
+        '[tool.uv]\noverride-dependencies = ["petastorm"]\n',
+        "[tool.uv]\noverride-dependencies = []\n",
+    ),
+    (
+        '[tool.uv]\nconstraint-dependencies = ["petastorm"]\n',
+        '[tool.uv]\nconstraint-dependencies = ["mdstorm"]\n',
+    ),
+    (
+        '[tool.pdm.resolution.overrides]\npetastorm = ">=0"\n',
+        "[tool.pdm.resolution.overrides]\n",
+    ),
 )
-def test_override_gets_no_further_requirement(table: str, tmp_path: Path) -> None:
-    code = f"import pandas\n{READS}"
+def test_constraint_or_override_gets_no_further_requirement(
+    before: str, table: str, tmp_path: Path
+) -> None:
     list_ = '[project]\ndependencies = ["petastorm"]\n'
-    quote = "" if "{} =" in table else '"'
-    files = {"a.py": code, "pyproject.toml": list_ + table.format(f"{quote}petastorm{quote}")}
+    files = {"a.py": f"import pandas\n{READS}", "pyproject.toml": list_ + before}
     after = written(tmp_path, files)["pyproject.toml"]
-    new = '[project]\ndependencies = ["pandas", "mdstorm"]\n'
-    assert after == new + table.format(f"{quote}mdstorm{quote}")
+    assert after == '[project]\ndependencies = ["pandas", "mdstorm"]\n' + table
 
 
 @each("git commit", "pytest", "python -m pytest")
@@ -838,6 +846,7 @@ _PEP621 = '[project]\ndependencies = ["{}"]\n'
     ("requirements.txt", "{}\n", {"notebooks/requirements.txt": "pyspark\n"}),
     ("pyproject.toml", _PEP621 + '[project.optional-dependencies]\nx = ["pyspark"]\n', {}),
     ("pyproject.toml", _PEP621 + '[dependency-groups]\nx = ["pyspark", "pandas"]\n', {}),
+    ("pyproject.toml", _PEP621 + '[tool.hatch.envs.x]\ndependencies = ["pyspark", "pandas"]\n', {}),
     ("setup.cfg", "[options]\ninstall_requires =\n  {}\n[options.extras_require]\nx=pyspark\n", {}),
     (
         "ci.yml",
