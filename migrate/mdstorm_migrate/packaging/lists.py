@@ -123,7 +123,7 @@ def rewrite_listed(document: Document, rule: str) -> Iterator[Edit | Finding]:
 
 
 #: Kinds of documents that may contain commands.
-_COMMANDS: frozenset[Kind] = frozenset(
+COMMANDS: frozenset[Kind] = frozenset(
     {"cluster", "docker", "magic", "pipfile", "pyproject", "setup_cfg", "shell"}
 )
 
@@ -144,7 +144,7 @@ def required(
     for one in listed(document):
         for found in requirements_at(document.text, one.start, one.stop, name):
             yield found, one.place
-    text = command_text(document) if document.kind in _COMMANDS else ""
+    text = command_text(document) if document.kind in COMMANDS else ""
     for tool, found in installed(text, name):
         yield found, LISTED.get(tool)
 

@@ -68,7 +68,7 @@ def parts_of(document: Document, module: PythonModule | None = None) -> list[Par
     elif document.kind == "cluster" and not text.lstrip().startswith("{"):
         found = list(_in_yaml(text))
     elif document.kind == "setup_cfg":
-        found = [Part((one.span(),)) for one in _TESTENV.finditer(text)]
+        found = [Part((one.span(),), is_bare=_is_bare(one[0])) for one in _TESTENV.finditer(text)]
     else:
         found = []
     if not found:
@@ -159,7 +159,7 @@ def _stages(text: str) -> list[Part]:
     parts = [Part(((0, starts[0]),), above=frozenset({0}))]
     for number, one in enumerate(found, 1):
         span = one.start(), [*starts, len(text) + 1][number]
-        own = _OF_STAGE.findall(text, *span)
+        own = map(str.lower, _OF_STAGE.findall(text, *span))
         above = {numbers[word] for word in (one["base"].lower(), *own) if word in numbers}
         above = {number}.union(*(parts[other].above for other in above))
         name = (one["name"] or "").lower()

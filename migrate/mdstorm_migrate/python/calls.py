@@ -25,8 +25,8 @@ RESOLVING = IMPORTING | _LOCATING
 _IMPORTERS = frozenset({"hydra", "importlib", "pkgutil", "pydoc", "pytest", "runpy"})
 #: Unqualified names of functions that replace the object at a dotted path.
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
-#: Methods that add their arguments to the collection that they are called on.
-_ADDING = frozenset({"add", "append", "extend", "insert", "update"})
+#: Methods that add their last argument to the collection that they are called on.
+ADDING = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
 #: Methods that replace an attribute of an object.
 REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: Functions that call their first argument and pass it their other arguments.
@@ -117,7 +117,7 @@ def _targets(parent: ast.AST, value: ast.AST) -> Iterable[ast.AST | None]:
         ) if bound is value:
             return [target]
         case ast.Call(func=ast.Attribute(value=target, attr=method), args=[*_, bound]):
-            return [target] if bound is value and method in _ADDING else ()
+            return [target] if bound is value and method in ADDING else ()
         case ast.Match(subject=bound, cases=cases) if bound is value:
             return [one.pattern for one in cases]
     loops = getattr(parent, "generators", ())

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 from mdstorm_migrate.base.needs import Place
 from mdstorm_migrate.petastorm.absent import INCIDENTAL
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.calls import CALLING
+from mdstorm_migrate.python.calls import ADDING, CALLING
 from mdstorm_migrate.python.links import file_import, imported_by_name, runs_of
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, place_of
 from mdstorm_migrate.python.scopes import Comprehension, Scope, visitor
@@ -44,8 +44,6 @@ _SAME = frozenset(
 _ELEMENT = frozenset(
     ["__enter__", "__getitem__", "cache", "copy", "get", "items", "persist", "pop", "values"]
 )
-#: Methods that add their last argument to a container.
-_ADDING = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
 
 
 @dataclass
@@ -298,7 +296,7 @@ class _Reader:
     def visit_call(self, node: ast.Call) -> None:
         for one in (node, *node.args, *(word.value for word in node.keywords)):
             self.keep(one)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ADDING:
             self.assign(node.func.value, self.terms(node.args[-1:]))
 
     def visit_formattedvalue(self, node: ast.FormattedValue) -> None:

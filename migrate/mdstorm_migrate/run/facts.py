@@ -30,6 +30,7 @@ from mdstorm_migrate.packaging.commands import (
     runs_in_string,
 )
 from mdstorm_migrate.packaging.lists import (
+    COMMANDS,
     is_generated,
     is_inventory,
     names_beside,
@@ -85,11 +86,9 @@ _USES_PANDAS = ("TransformSpec", "toPandas", "to_pandas", "pandas_udf", "InPanda
 #: Strings that identify code for Databricks, which provides Spark; and scripts and definitions.
 _CODE_FOR_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 _FOR_DATABRICKS = (b"/databricks/", b"spark_version")
-#: Kinds of files that list requirements, and those that contain commands.
+#: Kinds of files that list requirements, and those that run commands where they install packages.
 LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requirements", "setup_cfg"})
-COMMANDS: frozenset[Kind] = frozenset(
-    {"cluster", "docker", "magic", "pyproject", "setup_cfg", "shell"}
-)
+RUNNING: frozenset[Kind] = frozenset({"cluster", "docker", "shell"})
 #: Kinds of files in which code is configured.
 _CONFIGURED: frozenset[Kind] = frozenset({"cluster", "conda", "text"})
 #: Names of files that describe an environment, in addition to lists and files with commands.
@@ -118,9 +117,14 @@ _PATH = re.compile(
 )
 _MODULE = re.compile(r"(?<![\w-])-m[\"', \t]+([A-Za-z_]\w*(?:\.\w+)+)")
 _BUILDS = re.compile(r"\b(?:build|context)[\"']?[ \t]*:[ \t]*[\"']?(\.[\w./-]*|[\w-][\w./-]*)")
+#: The sources in an instruction of an image, except those of other stages; the last word is where
+#: they go.
 _COPY = re.compile(
-    r"^[ \t]*(?:COPY|ADD)[ \t]+(?!--from)(?:--\S+[ \t]+)*([^\s\"'\[]+)", re.MULTILINE
+    r"^[ \t]*(?:COPY|ADD)[ \t]+(?![^\n]*--from)(?:--\S+[ \t\\\r\n]+)*"
+    r"((?:[^\s\\]+(?:[ \t]|\\\r?\n)+)+)[^\s\\]",
+    re.MULTILINE,
 )
+_WORD = re.compile(r"[^\s\\\[\]\"',]+")
 
 
 @dataclass(frozen=True)
@@ -556,10 +560,9 @@ def _extras(text: str, imports: frozenset[str]) -> Iterator[str]:
 def _installation(path: Path, documents: Sequence[Document]) -> dict[str, Any]:
     """Return the facts about what a file requires or installs; a constraint does neither."""
     text = "".join(one.text for one in documents)
-    kinds = ("cluster", "docker", "shell")
-    commands = "\n".join(one.text for one in documents if one.kind in kinds)
+    commands = "\n".join(one.text for one in documents if one.kind in RUNNING)
     code = "\n".join(one.text for one in documents if one.kind == "python")
-    copies = frozenset(_COPY.findall(commands))
+    copies = frozenset(word for one in _COPY.findall(commands) for word in _WORD.findall(one))
     extras = _REQUIRED_EXTRAS.findall(text)
     is_list = "constraint" not in path.name and not is_generated(text)
     installs = frozenset(required_names(documents)) if is_list else frozenset()

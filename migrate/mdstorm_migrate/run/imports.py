@@ -16,17 +16,20 @@ from mdstorm_migrate.python.links import FileImport, file_imports, named_modules
 from mdstorm_migrate.run.discover import CODE
 
 #: Import statements in files that are not parsed, including JSON strings and comments.
+_LINE = r"[^\n\\]*(?:\\(?:\r?\n|.)[^\n\\]*)*"
 _STATEMENT = re.compile(
-    r"^[ \t\"]*(?:\#[ \t]*MAGIC[ \t]+)?"
-    r"(?P<code>(?:from[ \t]+[^\n]*?import[ \t]*(?:\([^)]*\)|[^\n]*)|import[ \t][^\n]*))",
-    re.MULTILINE,
+    rf"""^[ \t"]*(?:\#[ \t]*MAGIC[ \t]+)?(?P<code>
+    from[ \t]+[^\n]*?import[ \t]*(?:\((?:[^()\#]|\#[^\n]*)*\)|{_LINE}) | import[ \t]{_LINE} )""",
+    re.MULTILINE | re.VERBOSE,
 )
+#: What separates the lines of a cell in the text of a notebook, after an escaped backslash or not.
+_BETWEEN_LINES = re.compile(r'(?:(\\)\\)?\\n",[ \t]*\r?\n[ \t]*"')
 TEST = re.compile(r"test_.*|.*_test|conftest")
 
 
 def text_imports(text: str) -> Iterator[FileImport]:
     """Yield the imports in the text of a file that is not parsed."""
-    for match in _STATEMENT.finditer(text):
+    for match in _STATEMENT.finditer(_BETWEEN_LINES.sub(r"\1\n", text)):
         yield from _statement_imports(match["code"].partition("\\n")[0].rstrip('", \t\r'))
     yield from named_modules(text)
     yield from runs_of(text)

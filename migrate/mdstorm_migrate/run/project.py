@@ -13,14 +13,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import NamedTuple
 
 from mdstorm_migrate.base.document import is_setup_script
 from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.packaging.lists import COMMANDS
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_within
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.facts import COMMANDS, LISTS, ROOTS, Facts
+from mdstorm_migrate.run.facts import LISTS, ROOTS, RUNNING, Facts
 from mdstorm_migrate.run.imports import ImportGraph, closure
 from mdstorm_migrate.run.outcome import shown
 from mdstorm_migrate.sources.plain import kind_of
@@ -48,8 +49,6 @@ _LIBRARIES = {
 }
 
 
-#: Kinds of files that run commands where they install packages.
-_RUNNING = frozenset({"cluster", "docker", "shell"})
 #: What an image copies if it copies all code.
 _ALL = frozenset({".", "./"})
 #: Folders of what deploys the code in the parent folder.
@@ -166,7 +165,7 @@ class Project:
         """
         path, own = part.path, self.parts[part]
         is_run = own.imports <= {*ROOTS} and (
-            part.number > 0 or (not is_code(path) and kind_of(path) in _RUNNING)
+            part.number > 0 or (not is_code(path) and kind_of(path) in RUNNING)
         )
         return is_run and any(self.installed(Part(path, number)) for number in own.above)
 
@@ -178,9 +177,9 @@ class Project:
     def _runners(self, path: Path) -> Iterator[Path]:
         """Yield the notebooks that ``%run`` a notebook that installs packages."""
         if is_code(path) and self.facts[path].installs:
-            for other, one in self.facts.items():
-                if any(item.level < 0 and PurePath(item.module).stem == path.stem
-                       for item in one.links.imports):  # fmt: skip
+            for other in self._graph.importers.get(path, ()):
+                targets = self._graph.targets.get(other, ())
+                if any(item.level < 0 and path in files for item, files in targets):
                     yield other
 
     def _composed(self, part: Part) -> Iterator[Part]:

@@ -36,6 +36,7 @@ FORMS = [
     "{name} = f'{{{value}}}'",
     "{name} = []\n{name}.append({value})",
     "{name} = {{}}\n{name}['key'] = {value}",
+    "{name} = {{}}\n{name}.setdefault('key', {value})",
     "self.{name} = {value}",
     "class Settings:\n    {name} = {value}",
 ]

@@ -57,6 +57,7 @@ def test_import_on_line_with_other_statement_moves_requirement(tmp_path: Path) -
         "pyproject.toml",
         f'[tool.hatch.envs.x.scripts]\na = "pip install {{}}"\nb = "{SCRIPT}"\n',
     ),
+    ("Pipfile", f'[scripts]\na = "pip install {{}}"\nb = "{SCRIPT}"\n'),
     (
         ".github/workflows/ci.yml",
         "- run: pip install {}\n- run: python -c 'import petastorm.workers_pool'\n",
@@ -119,10 +120,10 @@ FROM base AS bench
 RUN pip install petastorm && {SCRIPT}
 """
 _BUILT = f"""\
-FROM python:3.8 as build
+FROM python:3.8 as Build
 RUN pip install --target /x petastorm
 FROM python:3.8
-COPY --from=build /x /x
+COPY --from=Build /x /x
 CMD {SCRIPT}
 FROM python:3.11
 RUN pip install {{}}
@@ -147,9 +148,9 @@ spec:
 _TOX = f"""\
 [testenv]
 deps = {{}}
+commands = pytest
 [testenv:bench]
 deps =
-    mdstorm
     petastorm
 commands = {SCRIPT}
 """
@@ -299,6 +300,10 @@ def test_script_in_one_file_keeps_petastorm_in_installer_near_it(name: str, tmp_
     ("docker/Dockerfile", "COPY . /app", "mdstorm petastorm"),
     ("Dockerfile", "COPY train/t.py /\nCOPY . /app", "mdstorm petastorm"),
     ("ops/prod/Dockerfile", "COPY train /app\nCOPY etl /app", "mdstorm petastorm"),
+    ("Dockerfile", "COPY train etl /app/", "mdstorm petastorm"),
+    ("Dockerfile", "COPY --chown=me:me \\\n  train \\\n  /app/", "mdstorm"),
+    ("Dockerfile", 'COPY ["train", "/app"]', "mdstorm"),
+    ("Dockerfile", "COPY train /app\nCOPY --chown=me --from=b etl /app", "mdstorm"),
 )
 def test_image_installs_what_the_folders_that_it_copies_need(
     name: str, copies: str, installed: str, tmp_path: Path

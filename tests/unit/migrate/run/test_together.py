@@ -1,5 +1,6 @@
 """Files that imports link, and files with names in strings, migrate together or not at all."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -60,6 +61,14 @@ CONVERTS = (
     "def build(df): return make_spark_converter(df)\n"
 )
 IN_TEST = f"{READS}import pandas as pd\ndef test(conv): pd.read_parquet(conv.cache_dir_url)\n"
+
+
+def notebook(*lines: str) -> str:
+    """Return a notebook with one cell."""
+    source = [f"{line}\n" for line in lines]
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": source}
+    book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    return json.dumps(book, indent=1)
 
 
 @each(
@@ -214,6 +223,20 @@ IN_TEST = f"{READS}import pandas as pd\ndef test(conv): pd.read_parquet(conv.cac
         "test_it.py": IN_TEST,
         "test_other.py →": f"{READS}def test(url): make_reader(url)\n",
     },
+    # files are linked through imports over several lines in code that does not name Petastorm
+    *(
+        {
+            "lib.py": EXPORTS,
+            name: text,
+            "main.py": f"{READS}from mid import export\n",
+        }
+        for name, text in (
+            ("mid.py", "from lib import \\\n    export\n"),
+            ("mid.py", "from lib import (  # (a)\n    export,  # (b)\n)\n"),
+            ("mid.ipynb", notebook("from lib import (", "    export,", ")", "export")),
+            ("mid.ipynb", notebook("import os", "from lib import \\", "    export")),
+        )
+    ),
     # a Python configuration stays on Petastorm with the file that resolves its module names
     {
         "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
@@ -275,6 +298,15 @@ def test_install_command_keeps_petastorm_if_notebook_that_runs_it_needs_petastor
     both = install.replace("petastorm==0.12", "mdstorm petastorm==0.12")
     assert after["utils.py"] == both.replace(READS, moved)
     assert migrated(tmp_path, {}, names=("utils.py", "train.py")) == {}
+
+
+def test_install_command_serves_only_notebooks_that_run_it(tmp_path: Path) -> None:
+    runs = f"{HEAD}# MAGIC %run ./env\n\n# COMMAND ----------\n\n"
+    files = {f"{one}/env.py": f"{HEAD}# MAGIC %pip install petastorm\n" for one in "ab"}
+    files |= {"a/train.py": runs + READS, "b/train.py": runs + WORKER}
+    assert migrated(tmp_path, files) == {
+        name: files[name].replace("petastorm", "mdstorm") for name in ("a/env.py", "a/train.py")
+    }
 
 
 def test_requirements_serve_notebook_named_setup(tmp_path: Path) -> None:
