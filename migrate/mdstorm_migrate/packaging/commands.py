@@ -45,9 +45,13 @@ def _first_mark(text: str, start: int, marks: re.Pattern[str]) -> float:
     return math.inf if found is None else start + found.end()
 
 
+#: A quoted requirement with a marker, whose semicolon does not end the command.
+_MARKED = r"""'[A-Za-z][^'";&|\n]*;[^'\n]*'|"[A-Za-z][^'";&|\n]*;[^"\n]*\""""
 #: A command up to its end: a line break that is not continued, or a shell operator.
 #: Comments between the lines of a command, which Dockerfiles allow, do not end it.
-_END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(?<!\s)\#)*"
+_END = (
+    rf"(?:{_MARKED}|[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(?<!\s)\#)*"
+)
 #: The text between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 
@@ -122,7 +126,7 @@ _OPTION = re.compile(
     |--(?:constraint|dest|extras?|find-links|group|(?:extra-)?index-url|name|no-binary|only
     |only-binary|optional|prefix|python|(?:reinstall|refresh|upgrade)-package|requirement|target
     |with|without))
-    [ \t=]+(?:["'](?:[\w-]+[ ,]+)*|(?:[\w-]+,)*)\Z""",
+    (?:[ \t=]+|["'][ \t]*,[ \t]*)(?:["'](?:[\w-]+[ ,]+)*|(?:[\w-]+,)*)\Z""",
     re.VERBOSE,
 )
 
@@ -180,6 +184,11 @@ def installed(text: str, name: str = OLD_ROOT) -> Iterator[tuple[str, Requiremen
             is_named = option is not None and not (is_package or tool == "uv")
             if not (is_named or is_commented_out(text, found.start)):
                 yield tool, found
+
+
+def takes_value(option: str) -> bool:
+    """Whether an option of an install command is followed by something other than a package."""
+    return _OPTION.search(f"{option} ") is not None
 
 
 def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
@@ -72,10 +73,12 @@ def required_names(documents: Iterable[Document]) -> set[str]:
 def names_beside(documents: Iterable[Document], roots: Collection[str]) -> set[str]:
     """Return the names of the distributions that are installed wherever one of `roots` is.
 
-    What is only in another optional group may be missing there.
+    What is only in another optional group, or another command, may be missing there.
     """
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for document in documents:
+        for command in _named_by_commands(document):
+            groups[f"command {len(groups)}"] |= {normalised(name) for name in command}
         for one in listed(document):
             if one.is_installed and (name := name_at(document.text, one.start, one.stop)):
                 groups[one.group].add(normalised(name))
@@ -186,10 +189,15 @@ def _names(document: Document) -> Iterator[str]:
         address = next(find_addresses(text, one.start, one.stop), None)
         yield OLD_ROOT if address else name_at(text, one.start, one.stop) or ""
     yield from _QUOTED.findall(text) if document.kind == "python" else ()
+    yield from chain.from_iterable(_named_by_commands(document))
+
+
+def _named_by_commands(document: Document) -> Iterator[list[str]]:
+    """Yield the words of each command that installs packages."""
     text = command_text(document)
     for _, start, stop in install_commands(text):
-        yield from _WORD.findall(_EXTRAS.sub("", text[start:stop]))
-        yield from (OLD_ROOT for _ in find_addresses(text, start, stop))
+        addresses = (OLD_ROOT for _ in find_addresses(text, start, stop))
+        yield [*_WORD.findall(_EXTRAS.sub("", text[start:stop])), *addresses]
 
 
 def _of_lines(document: Document) -> Iterator[Listed]:

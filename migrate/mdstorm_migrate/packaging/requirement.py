@@ -195,7 +195,9 @@ def quoted_word(text: str, start: int, stop: int, new: str) -> str:
     opening = re.search(
         r"""(?P<quote>\\*["'])(?:--?[\w-]+=)?\Z""", text[max(start - 80, 0) : start]
     )
-    if opening is not None and text.startswith(opening["quote"], stop):
+    if opening is not None and re.compile(rf"[ \t]*;|{re.escape(opening['quote'])}").match(
+        text, stop
+    ):
         return new
     if not re.search(r"[<>*!~;@ ]", new) and not ("[" in new and "[" not in text[start:stop]):
         return new

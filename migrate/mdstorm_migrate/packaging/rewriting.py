@@ -31,6 +31,7 @@ _VERSION_COMMENT = re.compile(
     (?=[\r\n]|\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )
+_COMMA = re.compile(r",\s*\Z")
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
 CONDA = "there is no conda package of mdstorm"
 #: The reason and the remedy if another list of the project has a requirement that is not edited.
@@ -317,9 +318,15 @@ def yaml_item(value: str) -> str:
 
 
 def removal(document: Document, found: Requirement) -> tuple[int, int]:
-    """Return the span to remove for a requirement: its whole line if nothing else is on it."""
+    """Return the span to remove for a requirement: its whole line if nothing else is on it.
+
+    The comma before the last entry of a list goes with it, because JSON allows none there.
+    """
     text = document.text
     at, quote = _word_start(text, found.start)
+    comma = _COMMA.search(text, max(at - 80, 0), at)
+    if quote and comma and re.compile(r"\s*\]").match(text, found.stop + len(quote)):
+        return comma.start(), found.stop + len(quote)
     line, end = document.lines.start_of(at), text.find("\n", found.stop) + 1 or len(text)
     is_listed = quote or is_entry(text, at)
     rest = re.match(r",?[ \t]*" if is_listed else r"[ \t]*", text[found.stop + len(quote) :])

@@ -9,7 +9,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from mdstorm_migrate.packaging.commands import LISTED, install_commands, installed, runs_modules
+from mdstorm_migrate.packaging.commands import (
+    LISTED,
+    install_commands,
+    installed,
+    runs_modules,
+    takes_value,
+)
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_addresses,
@@ -39,6 +45,8 @@ _ALSO_OTHERS = ("dependencies", "install()")
 #: The same for conda.
 _CONDA = frozenset({"conda_install()", "conda_packages"})
 _CONDA_COMMAND = re.compile(r"(?:.*/)?(?:conda|mamba|micromamba)")
+#: What a command does to packages; the first one may also stand alone, as in ``pip.main([…])``.
+_VERBS = ("install", "add", "download", "wheel")
 _PIP_COMMAND = re.compile(r"pip|\buv\b|poetry|\bpdm\b|python")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 #: A version in a dictionary of packages and versions.
@@ -117,12 +125,25 @@ def _is_joined(module: PythonModule, node: ast.AST) -> bool:
     match module.scopes.parents.get(node):
         case ast.BinOp() | ast.FormattedValue():
             return True
-        case ast.Tuple() as words:
-            format_ = module.scopes.parents.get(words)
-            return isinstance(format_, ast.BinOp) and isinstance(format_.op, ast.Mod)
+        case ast.List() | ast.Tuple() as words:
+            match module.scopes.parents.get(words):
+                case ast.BinOp(op=ast.Mod()):
+                    return isinstance(words, ast.Tuple)
+                case ast.Call(func=ast.Attribute(ast.Constant(str(mark)), "join")):
+                    return bool(mark.strip())  # ``"==".join(["petastorm", VERSION])``
         case ast.Call(func=function):
             return last_name(function) == "format"
     return False
+
+
+def _whole(module: PythonModule, node: ast.AST) -> ast.AST:
+    """Return the expression that a string is a part of, as ``"petastorm==" + VERSION``."""
+    parents = module.scopes.parents
+    while _is_joined(module, node) or isinstance(parents.get(node), ast.JoinedStr | ast.IfExp):
+        node = parents[node]
+        if isinstance(node, ast.List | ast.Tuple):  # the words that `join` or ``%`` joins
+            node = parents[node]
+    return node
 
 
 def _copies(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
@@ -140,9 +161,12 @@ def _lines(value: str, name: str) -> Iterator[Requirement]:
 def _tool(module: PythonModule, string: ast.Constant) -> Literal["pip", "conda"] | None:
     """Return what installs a string that is a requirement, ``pip`` or ``conda``, or None."""
     parent = module.scopes.parents.get(string)
-    command = _command(parent)
-    if command is not None:
-        return command if command != "other" else None
+    for word in (_whole(module, one) for one in _copies(module, string)):
+        command = _command(module.scopes.parents.get(word))
+        if command is not None:
+            before = words_before(module, word)
+            is_value = bool(before) and takes_value(string_value(before[-1]) or "")
+            return command if command != "other" and not is_value else None
     siblings = parent.elts if isinstance(parent, _LISTS) else []
     is_beside_pip = any(isinstance(one, ast.Dict) for one in siblings)  # `- pip: […]`
     for name in _takers(module, string):
@@ -167,12 +191,15 @@ def _command(parent: ast.AST | None) -> Literal["pip", "conda", "other"] | None:
     """Return the tool of an install command whose words a list or call contains, or None."""
     words = parent.args if isinstance(parent, ast.Call) else getattr(parent, "elts", ())
     values = [string_value(one) or "" for one in words]
-    if "install" not in values:
+    verb = next((one for one in _VERBS if one in values), None)
+    if verb is None:
         return None
-    tools = [one for one in values[: values.index("install")] if one[:1].isalpha()]
+    tools = [one for one in values[: values.index(verb)] if one[:1].isalpha()]
     if any(_CONDA_COMMAND.fullmatch(one) for one in tools):
         return "conda"
-    return "pip" if not tools or any(map(_PIP_COMMAND.search, tools)) else "other"
+    if any(map(_PIP_COMMAND.search, tools)) or (not tools and verb == "install"):
+        return "pip"
+    return "other" if verb == "install" else None
 
 
 #: Functions and methods that return what they are given in a different form.

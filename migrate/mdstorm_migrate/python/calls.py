@@ -58,7 +58,7 @@ def is_target(module: PythonModule, string: ast.AST) -> bool:
     return False
 
 
-def words_before(module: PythonModule, string: ast.Constant) -> Sequence[ast.expr]:
+def words_before(module: PythonModule, string: ast.AST) -> Sequence[ast.expr]:
     """Return what precedes a string in a list or call that contains the words of a command."""
     match module.scopes.parents.get(string):
         case ast.List(elts=words) | ast.Tuple(elts=words) | ast.Call(args=words):

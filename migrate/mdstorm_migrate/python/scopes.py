@@ -357,7 +357,7 @@ class _Analyser:
         self.push([node.func, *node.args, *node.keywords], scope)
 
     def visit_constant(self, node: ast.Constant, scope: Scope) -> None:
-        if isinstance(node.value, str) and OLD_ROOT in node.value:
+        if isinstance(node.value, str) and OLD_ROOT in node.value.lower():
             self.found.strings.append(node)
             self.found.scopes[node] = scope
 

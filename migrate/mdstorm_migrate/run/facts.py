@@ -602,4 +602,4 @@ def _requires(module: PythonModule) -> bool:
                 one.tool is not None for one in required_in(module, string, NEW_ROOT)
             ):
                 return True
-    return OLD_ROOT in module.text and pm403_setup.requires(module)
+    return OLD_ROOT in module.text.lower() and pm403_setup.requires(module)

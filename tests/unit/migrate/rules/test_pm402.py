@@ -17,7 +17,7 @@ def test_constraint_is_renamed_without_extras() -> None:
 
 @each(
     ('[tool.uv]\noverride-dependencies = ["petastorm==0.12; x"]\n', "[]"),
-    ('[tool.uv]\noverride-dependencies = ["a", "petastorm==0.12"]\n', '["a", ]'),
+    ('[tool.uv]\noverride-dependencies = ["a", "petastorm==0.12"]\n', '["a"]'),
     ('[tool.uv]\noverride-dependencies = ["petastorm[tf]", "a"]\n', '["a"]'),
     ('[tool.uv]\noverride-dependencies = [\n  "petastorm",  # pin\n  "a",\n]\n', '[\n  "a",\n]'),
 )
