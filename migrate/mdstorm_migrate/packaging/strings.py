@@ -64,11 +64,14 @@ class InString(NamedTuple):
     place : Place
     tool : {"pip", "conda"} or None
         What installs it; None if nothing is known to, or it is not written as one piece.
+    is_message : bool
+        Whether the string only tells a person what to install, or is compared with such a text.
     """
 
     found: Requirement
     place: Place
     tool: Literal["pip", "conda"] | None
+    is_message: bool = False
 
 
 def is_module_run(module: PythonModule, string: ast.Constant) -> bool:
@@ -90,6 +93,7 @@ def required_in(
         return
     place: Place = "string"
     tool: Literal["pip", "conda"] | None = "pip"
+    is_message = False
     if _ADDRESS.match(value):
         found = list(find_addresses(value, name=name))
     elif commands := list(installed(value, name)):
@@ -97,6 +101,8 @@ def required_in(
         by = commands[0][0]
         place = LISTED.get(by, "word")
         tool = "pip" if by in LISTED else "conda" if by == "conda" else None
+        if is_message := _is_message(module, string):
+            found = [one for one in found if _FIRST.search(value, 0, one.start)]
     else:
         found, tool = list(_lines(value, name)), _tool(module, string)
         if any(True for _ in install_commands(value)):  # an address is the argument of another one
@@ -108,7 +114,9 @@ def required_in(
     is_verbatim = span is not None and module.text[slice(*span)] == value
     is_whole = is_verbatim and not any(_is_joined(module, one) for one in _copies(module, string))
     for one in found:
-        if span is None or tool is None or not is_whole:
+        # The rest of a pattern, such as `\[torch\]`, would have to change as well.
+        is_open = is_message and value.startswith("\\", one.stop)
+        if span is None or tool is None or is_open or not is_whole:
             start, stop = module.span(string)
             yield InString(replace(one, start=start, stop=stop), place, None)
             return
@@ -117,7 +125,43 @@ def required_in(
             place = "line"
         elif place == "string" and isinstance(parent, ast.Call) and _command(parent) is None:
             place = "alone"  # most functions accept a single requirement
-        yield InString(at, place, tool)
+        yield InString(at, place, tool, is_message)
+
+
+#: What precedes a requirement in a message: more words between would be a sentence.
+_FIRST = re.compile(
+    r"""\b(?:add|download|install|wheel)[ ]+(?:-\S+[ ]+)*(?:[\w.\[\]<>=-]+[ ]+)?["'`]?\Z""",
+    re.VERBOSE,
+)
+#: Functions that show a text, or test one.
+_SHOWING = re.compile(
+    r"""critical | debug | echo | error | exception | exit | fail | info | log | print | skip
+    | warn(?:ing)? | assert(?:Not)?In | assert\w*Regex | compile | fullmatch | match | search""",
+    re.VERBOSE,
+)
+
+
+def _is_message(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string with a command is shown or raised, or compared with such a text."""
+    return any(_is_shown(module, one, str(string.value)) for one in _copies(module, string))
+
+
+def _is_shown(module: PythonModule, node: ast.AST, value: str) -> bool:
+    for above in module.ancestors(node):
+        match above:
+            case ast.Raise() | ast.keyword(arg="match" | "msg" | "reason"):
+                return True
+            case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+                return True
+            case ast.Compare():
+                return _PIP_COMMAND.search(value.split()[0]) is None
+            case ast.Call(func=function) if _SHOWING.fullmatch(last_name(function)):
+                return True
+            case ast.Call(func=function) if last_name(function) not in _SAME:
+                return isinstance(module.scopes.parents.get(above), ast.Raise)
+            case ast.stmt():
+                return False
+    return False
 
 
 def _is_joined(module: PythonModule, node: ast.AST) -> bool:

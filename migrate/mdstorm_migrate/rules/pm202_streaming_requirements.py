@@ -58,7 +58,7 @@ def _in_code(module: PythonModule) -> Iterator[tuple[Requirement, Place | None]]
     """Yield the requirements in strings; the place is None if pip is not known to install them."""
     for string in module.scopes.nodes[ast.Constant]:
         if isinstance(string.value, str) and "streaming" in string.value:
-            for found, place, tool in required_in(module, string, _NAME):
+            for found, place, tool, _ in required_in(module, string, _NAME):
                 yield found, place if tool == "pip" else None
 
 

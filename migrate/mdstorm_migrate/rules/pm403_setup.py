@@ -10,6 +10,7 @@ from itertools import islice, pairwise
 
 from mdstorm_migrate.base.document import Document, is_setup_script
 from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.base.needs import ANY
 from mdstorm_migrate.packaging.commands import rewrite_commands, rewrite_runs, runs_in_string
 from mdstorm_migrate.packaging.lists import rewrite_listed
 from mdstorm_migrate.packaging.rewriting import (
@@ -42,9 +43,9 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     if isinstance(module, PythonModule):
         strings = [one for one in module.scopes.strings if OLD_ROOT in str(one.value).lower()]
         is_open = is_setup_script(module.document.path) and any(
-            tool is None or found.is_copy or found.is_open
+            one.tool is None or one.found.is_copy or one.found.is_open
             for string in strings
-            for found, _, tool in required_in(module, string)
+            for one in required_in(module, string)
         )
         for string in strings:
             yield from _string_results(module, string, is_open=is_open)
@@ -73,7 +74,7 @@ def _string_results(
         yield from _commands(module, string)
     is_using = len(edits) < len(_USING.findall(value))
     yield from () if is_using else edits
-    for found, place, tool in required_in(module, string):
+    for found, place, tool, is_message in required_in(module, string):
         if tool is None:
             yield left(module.document, found, CODE)
         elif tool == "conda":
@@ -81,11 +82,22 @@ def _string_results(
         elif is_open and refusal(module.document, found, CODE) is None:
             yield manual(found, CODE, *BESIDE)
         elif not (is_using and place in IN_COMMANDS):
-            for result in rewrite_requirement(module.document, found, CODE, place):
+            document = _without_additions(module.document) if is_message else module.document
+            for result in rewrite_requirement(document, found, CODE, place):
                 yield result
                 is_whole = (result.start, result.stop) == (found.start, found.stop)
                 if is_whole and isinstance(result, Edit):
                     yield from _version_arguments(module, string)
+
+
+def _without_additions(document: Document) -> Document:
+    """Return the document as it is for a message, of which only the name changes.
+
+    A message and the pattern that a test compares it with are in different files, and the code
+    around them may need different extras. In a pattern, brackets have another meaning.
+    """
+    needs = replace(document.needs, wanted=ANY, index=None, extras=(), transitive=(), moved=False)
+    return replace(document, needs=needs)
 
 
 def _commands(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:

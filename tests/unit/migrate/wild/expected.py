@@ -74,7 +74,6 @@ EXPECTED: dict[str, Expected] = {
     "programs/wrong_arguments.py": Expected(
         {"shuffle=True": "argument `shuffle`"}, listed=("pin_memory=True",)
     ),
-    "programs/optional_dependency.py": Expected(becomes=("'mdstorm[torch]'",)),
     "programs/shuffle_options_old_api.py": Expected(
         {"import ShuffleOptions": "petastorm.reader.ShuffleOptions`"},
         becomes=("import BatchedDataLoader as BatchDataLoader",),
