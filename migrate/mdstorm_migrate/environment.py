@@ -24,6 +24,7 @@ from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import is_generated, normalised
 from mdstorm_migrate.packaging.parts import pieces
+from mdstorm_migrate.packaging.requirement import is_for_old_python
 
 #: Whether mdstorm is on a package index. The first release there sets this to True.
 IS_RELEASED = False
@@ -293,7 +294,8 @@ def _pins(document: Document) -> Iterator[tuple[int, StatedVersion]]:
     if document.kind in ("markdown", "lock", "text") or is_generated_list or not names:
         return
     for pin in _pattern_of_pins(names).finditer(document.text):
-        if not is_commented_out(document.text, pin.start(), ANY):
+        is_left_out = is_for_old_python(document.text, pin.end())
+        if not (is_left_out or is_commented_out(document.text, pin.start(), ANY)):
             shown = re.sub(r"\s+", " ", document.text[pin.start("name") : pin.end()])
             pinned = pin["key"] if pin["key"] is not None else pin["version"]
             name = normalised(pin["name"])

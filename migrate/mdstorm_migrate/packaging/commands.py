@@ -203,6 +203,27 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
         else:
             yield manual(found, rule, *_REFUSED[tool])
     yield from rewrite_runs(document, rule, 0, len(document.text))
+    yield from looks(document, rule)
+
+
+#: A command, or the words of one, that looks for Petastorm among the installed packages.
+_LOOKS = re.compile(
+    rf"""\bpip[\d.]*{_GAP}(?: show{_GAP}(?:-[\w-]+{_GAP})*(?P<shown>{OLD_ROOT})(?![\w-])
+    | (?:list|freeze)\b[^\n;&#]*\|[^\n;&|#]*\bgrep\b[^\n;&|#]*?(?P<listed>\b{OLD_ROOT}\b) )""",
+    re.VERBOSE,
+)
+
+
+def looks(document: Document, rule: str) -> Iterator[Finding]:
+    """Yield the findings about commands that look for Petastorm where it is not kept."""
+    needs = document.needs
+    if needs.importers or needs.is_unused or "pip" not in document.text:
+        return
+    for found in _LOOKS.finditer(document.text):
+        start, stop = found.span(found.lastgroup or 0)
+        if not is_commented_out(document.text, start):
+            what = "this looks for Petastorm among the installed packages"
+            yield Finding(rule, "manual", start, stop, what, f"{what}: look for mdstorm")
 
 
 def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:

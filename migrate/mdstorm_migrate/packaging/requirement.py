@@ -131,7 +131,7 @@ def find_requirements(
         is_open = match["url"] is None and _CONTINUATION.match(text, last) is not None
         has_channel = _CHANNEL.search(text, max(first - 3, 0), first) is not None
         is_conda = has_channel or _CONDA_VERSION.match(text, last) is not None
-        is_old = _OLD_PYTHON.match(text, last) is not None
+        is_old = is_for_old_python(text, last)
         yield Requirement(first, last, extras, is_copy, is_open, is_conda, is_old)
 
 
@@ -143,6 +143,11 @@ def find_addresses(
         return
     for match in _ADDRESS.finditer(text, start, len(text) if stop is None else stop):
         yield Requirement(*match.span(), is_copy=True)
+
+
+def is_for_old_python(text: str, end: int) -> bool:
+    """Whether a marker after a requirement excludes every Python version that mdstorm supports."""
+    return _OLD_PYTHON.match(text, end) is not None
 
 
 def mdstorm_extras(extras: Iterable[str]) -> list[str]:

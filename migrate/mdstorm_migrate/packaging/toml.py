@@ -162,7 +162,7 @@ _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (
     (r"build-system", "requires"),
     (r"(tool\.tox\.)?(env_run_base|env\..+)", "deps"),
     (r"(tool\.hatch\.)?envs\..*", r"(.*\.)?(set-)?(extra-)?dependencies"),
-    (r"tool\.(pdm|rye|uv)(\..*)?", "(dev-|override-|constraint-)?dependencies|[a-z]+"),
+    (r"tool\.(pdm|rye|uv)(?!\.scripts)(\..*)?", "(dev-|override-|constraint-)?dependencies|[a-z]+"),
 )
 _TABLES = re.compile(
     r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pdm\.resolution\.overrides)"

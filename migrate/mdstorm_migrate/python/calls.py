@@ -27,6 +27,8 @@ _IMPORTERS = frozenset({"hydra", "importlib", "pkgutil", "pydoc", "pytest", "run
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Methods that add their last argument to the collection that they are called on.
 ADDING = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
+#: Keywords of these functions for what they look up.
+_FIRST = frozenset({"logger", "name", "package_name", "target"})
 #: Methods that replace an attribute of an object.
 REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: Functions that call their first argument and pass it their other arguments.
@@ -39,9 +41,9 @@ def is_docstring(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def call_with_first(module: PythonModule, string: ast.AST) -> ast.Call | None:
-    """Return the call that has a string as its first argument, target, name or logger."""
+    """Return the call that has a string as its first argument, or as one of `_FIRST`."""
     parent = module.scopes.parents.get(string)
-    if isinstance(parent, ast.keyword) and parent.arg in ("target", "name", "logger"):
+    if isinstance(parent, ast.keyword) and parent.arg in _FIRST:
         call = module.scopes.parents.get(parent)
         return call if isinstance(call, ast.Call) else None
     is_first = isinstance(parent, ast.Call) and parent.args[:1] == [string]

@@ -15,8 +15,12 @@ from mdstorm_migrate.rules.rule import rule
 
 _ARGUMENT = re.compile(r"^[ \t]*ARG[ \t]+(?P<name>\w+)(?:=[^\s#]*)?[ \t]*(?:\r?\n|\Z)", re.M | re.I)
 _VERSION = re.compile(r"[=<>~!]=?[ ]*\d")
-#: The name of a setting that pip gets, such as ``EXTRA_PIP_PACKAGES``, up to one of its words.
-_FOR_PIP = re.compile(r"""pip\w*["']?[ \t]*[:=][ \t]*["']?(?:[\w.,\[\]-]+[ ]+)*\Z""", re.IGNORECASE)
+#: The name of a setting that pip gets, such as ``EXTRA_PIP_PACKAGES``, or of Ansible's module, up
+#: to one of its words.
+_FOR_PIP = re.compile(
+    r"""pip\w*["']?[ \t]*[:=]\s*(?:\{?[ ]*name[ ]*:[\s\[-]*)?["']?(?:[\w.,\[\]-]+[ ]+)*\Z""",
+    re.IGNORECASE,
+)
 
 
 @rule("PM401", "Requirements files name mdstorm", "exact", "requirements")
@@ -72,6 +76,8 @@ def _elsewhere(
     for found in find_requirements(text):
         start, stop = found.start, found.stop
         is_known = any(one.start < stop and start < one.stop for one in results)
-        is_required = _VERSION.search(text, start, stop) or _FOR_PIP.search(text, start - 80, start)
+        is_required = _VERSION.search(text, start, stop) or _FOR_PIP.search(
+            text, max(start - 80, 0), start
+        )
         if is_required and not is_known and not is_commented_out(text, start):
             yield left(document, found, rule)

@@ -71,7 +71,7 @@ _NO_EFFECT = "mdstorm may not look up this name there: check that the mock has a
 #: The Sphinx setting that lists modules to mock.
 _MOCKED = "autodoc_mock_imports"
 #: Functions that find an installed distribution by name.
-_DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
+_DISTRIBUTIONS = frozenset({"distribution", "get_distribution", "version_option"})
 #: A value of ``filterwarnings(module=…)``, itself a regular expression, that matches Petastorm's
 #: modules.
 _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")

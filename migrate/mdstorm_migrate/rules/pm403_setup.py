@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 from mdstorm_migrate.base.document import Document, is_setup_script
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import ANY
-from mdstorm_migrate.packaging.commands import rewrite_commands, rewrite_runs, runs_in_string
+from mdstorm_migrate.packaging.commands import looks, rewrite_commands, rewrite_runs, runs_in_string
 from mdstorm_migrate.packaging.lists import rewrite_listed
 from mdstorm_migrate.packaging.rewriting import (
     BESIDE,
@@ -49,6 +49,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         )
         for string in strings:
             yield from _string_results(module, string, is_open=is_open)
+        yield from looks(module.document, CODE)
         return
     yield from rewrite_listed(module, CODE)
     yield from rewrite_commands(module, CODE)

@@ -106,6 +106,11 @@ def test_incompatible_pin_is_reported_and_newer_is_not(path: str, text: str) -> 
     assert found(path, newer) == []
 
 
+def test_pin_for_unsupported_python_is_not_reported() -> None:
+    text = 'pyarrow==1.0 ; python_version < "3.8"\npyarrow==1.0; python_version < "3.12"\n'
+    assert found("requirements.txt", text) == [("pin", 2)]
+
+
 def test_finding_quotes_pin_as_written() -> None:
     (one,) = broken("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = "~1.19"\n')
     assert one.message.startswith('`numpy = "~1.19"`; mdstorm needs numpy')

@@ -29,6 +29,7 @@ from mdstorm_migrate.api import migrate
     'pytest.importorskip("petastorm", reason="needs Spark")',
     'print(importlib.metadata.version("petastorm"))',
     'from pkg_resources import get_distribution as g\nlog(g("petastorm").version)',
+    '@click.version_option(package_name="petastorm")\ndef main(): ...',
     'logging.getLogger("petastorm").setLevel(40)',
     'logging.getLogger(name="petastorm.spark.spark_dataset_converter")',
     'with self.assertLogs("petastorm", level="INFO"): ...',

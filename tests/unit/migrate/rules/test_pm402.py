@@ -10,6 +10,10 @@ def test_command_in_toml_string_installs_mdstorm() -> None:
     check_rewrite(text.format("petastorm[torch]==0.12"), text.format("mdstorm[torch]"), PATH)
 
 
+def test_path_in_task_of_pdm_is_no_requirement() -> None:
+    check_noop('[tool.pdm.scripts]\ntrain = "python a.py file:///data/petastorm"\n', PATH)
+
+
 def test_constraint_is_renamed_without_extras() -> None:
     text = '[tool.uv]\nconstraint-dependencies = ["{0}"]\n'
     check_rewrite(text.format("petastorm[tf]<1"), text.format("mdstorm"), PATH)

@@ -259,3 +259,7 @@ def test_string_in_variable_that_installs_nothing_is_unchanged(text: str) -> Non
 def test_requirement_that_nothing_is_known_to_install_gets_todo_comment(text: str) -> None:
     check_noop(text)
     assert "# TODO(mdstorm): PM403: " in migrate(text).output
+
+
+def test_search_for_petastorm_in_words_of_command_needs_manual_review() -> None:
+    check_held('session.run("pip", "show", "petastorm")\n', "PM403", "petastorm", "noxfile.py")

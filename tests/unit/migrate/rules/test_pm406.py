@@ -123,6 +123,21 @@ def test_command_that_needs_petastorm_keeps_its_requirement(
 
 
 @each(
+    "pip show -q petastorm\n",
+    "pip freeze | grep '^petastorm=='\n",
+    'test "$(pip3 freeze | grep -c ^petastorm)" = 1\n',
+    "pip list | grep petastorm && python train.py\n",
+)
+def test_search_for_petastorm_needs_manual_review_unless_it_stays(
+    text: str, tmp_path: Path
+) -> None:
+    check_held(text, "PM406", "petastorm", "setup.sh")
+    write_files(tmp_path, {"a.py": "from petastorm.generator import x\n", "run.sh": text})
+    found = run([tmp_path / "a.py", tmp_path / "run.sh"], Settings())[-1].outcome.findings
+    assert [one.rule for one in found] == ["PM001"]
+
+
+@each(
     ("spark-submit petastorm-generate-metadata.py a\n", "petastorm-generate-metadata.py"),
     ("conda install -c conda-forge petastorm\n", "petastorm"),
     ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),

@@ -63,6 +63,9 @@ def test_other_json_and_yaml_values_are_unchanged(path: str, text: str) -> None:
     ("a.yml", "env:\n  EXTRA_PIP_PACKAGES: torch petastorm\n"),
     ("a.yml", "- EXTRA_PIP_PACKAGES=petastorm\n"),
     ("a.json", '{"pip_packages_to_add": "petastorm torch"}\n'),
+    ("a.yml", "- pip: {name: [petastorm, torch]}\n"),
+    ("a.yml", "- ansible.builtin.pip:\n    name: petastorm\n    version: '0.12.1'\n"),
+    ("a.yml", "- pip:\n    name:\n      - petastorm\n"),
 )
 def test_setting_for_pip_needs_manual_review(path: str, text: str) -> None:
     check_held(text, "PM409", "petastorm", path)
