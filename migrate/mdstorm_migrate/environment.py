@@ -25,6 +25,7 @@ from mdstorm_migrate.packaging.commands import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import is_generated, normalised
 from mdstorm_migrate.packaging.parts import pieces
 from mdstorm_migrate.packaging.requirement import is_for_old_python
+from mdstorm_migrate.python.module import PythonModule
 
 #: Whether mdstorm is on a package index. The first release there sets this to True.
 IS_RELEASED = False
@@ -233,7 +234,9 @@ def conditions_of(
         yield Condition(subject, message, path, places[0][0].line, places[0][0].cell)
 
 
-def versions_in(file: DecodedFile, documents: Iterable[Document]) -> Iterator[StatedVersion]:
+def versions_in(
+    file: DecodedFile, documents: Iterable[Document], modules: Iterable[PythonModule] = ()
+) -> Iterator[StatedVersion]:
     """Yield the pins of mdstorm's dependencies, and unsupported versions of platforms.
 
     Parameters
@@ -241,9 +244,12 @@ def versions_in(file: DecodedFile, documents: Iterable[Document]) -> Iterator[St
     file : DecodedFile
     documents : iterable of Document
         The documents of the file that describe an environment.
+    modules : iterable of PythonModule, optional
+        Its parsed Python documents.
     """
+    parsed = {id(one.document): one for one in modules}
     for document in documents:
-        for part, piece in enumerate(pieces(document)):
+        for part, piece in enumerate(pieces(document, parsed.get(id(document)))):
             for at, one in chain(_old_pythons(piece), _old_runtimes(piece), _pins(piece)):
                 found = piece.in_file(Finding(one.subject, "note", at, at, ""), file.lines)
                 yield replace(one, line=found.line, cell=found.cell, part=part)

@@ -77,11 +77,11 @@ def parts_of(document: Document, module: PythonModule | None = None) -> list[Par
     return [replace(one, above=frozenset({number})) for number, one in enumerate([rest, *found])]
 
 
-def pieces(document: Document) -> list[Document]:
+def pieces(document: Document, module: PythonModule | None = None) -> list[Document]:
     """Return a document of each part, or the document itself if it has none."""
     return [
         replace(document, segments=[Segment(document.text[a:b], Shift(a)) for a, b in part.spans])
-        for part in parts_of(document)
+        for part in parts_of(document, module)
     ] or [document]
 
 
@@ -108,6 +108,7 @@ def _sessions(module: PythonModule) -> Iterator[Part]:
     for one in module.scopes.nodes[ast.FunctionDef] if "session.install(" in module.text else ():
         start, stop = module.span(one)
         text = module.text[start:stop]
+        start = min([start, *(module.span(decorator)[0] for decorator in one.decorator_list)])
         is_installing = _INSTALLS.search(text) is not None
         ran = runs(text, "", 0, len(text)) if is_installing else ()
         if any(isinstance(found, Finding) and found.holds for found in ran):

@@ -36,7 +36,7 @@ def commands(document: Document) -> Iterator[Edit | Finding]:
     results = list(rewrite_commands(document, "PM406"))
     edits = [one for one in results if isinstance(one, Edit)]
     orphaned = list(_orphaned_arguments(document, edits))
-    yield from [*results, *orphaned, *_elsewhere(document, [*results, *orphaned], "PM406")]
+    yield from [*results, *orphaned, *elsewhere(document, [*results, *orphaned], "PM406")]
 
 
 def _orphaned_arguments(document: Document, edits: Sequence[Edit]) -> Iterator[Edit]:
@@ -61,10 +61,10 @@ def magics(document: Document) -> Iterator[Edit | Finding]:
 def jobs(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to libraries and install commands."""
     results = [*rewrite_listed(document, "PM409"), *rewrite_commands(document, "PM409")]
-    yield from [*results, *_elsewhere(document, results, "PM409")]
+    yield from [*results, *elsewhere(document, results, "PM409")]
 
 
-def _elsewhere(
+def elsewhere(
     document: Document, results: Sequence[Edit | Finding], rule: str
 ) -> Iterator[Finding]:
     """Yield findings about requirements that nothing here is known to install.

@@ -159,7 +159,10 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
             first = inner and inner[0]
             absent, why = _absent(module, string, use), _why(module, string, use)
             found = _renamed(value, *span, first, absent, why, use, module.text)
-            yield replace(found, topic="log") if _is_of_other_import(module, string) else found
+            if is_module_run(module, string):
+                yield replace(found, topic="run")
+            else:
+                yield replace(found, topic="log") if _is_of_other_import(module, string) else found
     if ">>>" in module.text and any(imported_names(module)):
         for string in module.scopes.strings:
             yield from _examples(module, string) if is_docstring(module, string) else ()

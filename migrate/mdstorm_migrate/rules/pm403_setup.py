@@ -26,6 +26,7 @@ from mdstorm_migrate.packaging.rewriting import (
 from mdstorm_migrate.packaging.strings import required_in
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
+from mdstorm_migrate.rules.commands import elsewhere
 from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM403"
@@ -51,8 +52,8 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
             yield from _string_results(module, string, is_open=is_open)
         yield from looks(module.document, CODE)
         return
-    yield from rewrite_listed(module, CODE)
-    yield from rewrite_commands(module, CODE)
+    results = [*rewrite_listed(module, CODE), *rewrite_commands(module, CODE)]
+    yield from [*results, *elsewhere(module, results, CODE)]
 
 
 def requires(module: PythonModule) -> bool:

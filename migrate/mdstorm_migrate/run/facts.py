@@ -135,6 +135,9 @@ class Facts:
     ----------
     mentions : bool
         Whether it mentions Petastorm; only then is it migrated.
+    kind : Kind or None
+        The kind of its only document; None if it has several, or was not read: then its name
+        determines its kind.
     links : Links
         What links its code to other files.
     makes_loaders : bool
@@ -186,6 +189,7 @@ class Facts:
     """
 
     mentions: bool = False
+    kind: Kind | None = None
     links: Links = field(default_factory=Links)
     makes_loaders: bool = False
     imports: frozenset[str] = frozenset()
@@ -263,34 +267,35 @@ def facts(
     known : Parsed, optional
         The file, if it has been parsed; otherwise it is parsed if it may use either library.
     before : Facts, optional
-        What `linked` returns for the file before edits to names, which keep its links.
+        What `linked` returns for the file before edits to names, which keep its links; what is
+        seen in it is not looked for again.
     """
     text = data.decode("utf-8", "replace")
     is_old = is_code(path) and may_be_old(text)
     if known is None and (is_old or any(word in data for word in _PARSED)):
         known = parsed(path, data)
-    before = before or linked(path, data, known)
+    file = _file(path, data, known)
+    before = before or _linked(path, data, known, file)
     imports = frozenset(_imports(path, text, known, before.links))
     needs = frozenset(_needs(path, imports))
     makes_loaders = path.suffix in CODE and any(f".{one}(" in text for one in CONVERTER_METHODS)
     marks = _CODE_FOR_DATABRICKS if is_code(path) else _FOR_DATABRICKS
-    file = _file(path, data, known)
     modules = known.modules if known is not None else ()
     describing = _describing(file, before.is_installing)
-    is_list = known is not None or kind_of(path) in LISTS or is_setup_script(path)
+    kind = before.kind or kind_of(path)
+    is_list = known is not None or kind in LISTS or is_setup_script(path)
     found = replace(
         before,
         makes_loaders=makes_loaders,
         names_script=is_code(path) and bool(needs) and _SCRIPT_NAME.search(text) is not None,
         imports=imports,
         needs=needs,
-        extras=frozenset(_extras(text, imports)) if needs or makes_loaders else frozenset(),
+        extras=frozenset(_extras(text, imports, modules) if needs or makes_loaders else ()),
         patched=frozenset(_patched(known)),
         on_databricks=data.startswith(DATABRICKS_HEADER) or any(one in data for one in marks),
         builds_session="SparkSession.builder" in text,
         lists=frozenset(_lists(text)),
-        seen=_seen(path, data, file, modules, before.is_installing),
-        **(_installation(path, describing) if is_list else {}),
+        **(_installation(path, describing, kind) if is_list else {}),
     )
     if known is None or len(known.file.documents) != 1:
         return found
@@ -318,11 +323,11 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             whole,
             imports=imports,
             needs=needs,
-            extras=frozenset(_extras(text, imports)) if needs else frozenset(),
+            extras=frozenset(_extras(text, imports, known.modules) if needs else ()),
             name=part.name,
             above=part.above,
             is_direct=part.is_direct,
-            **_installation(path, pieces),
+            **_installation(path, pieces, whole.kind),
         )
         # A service may get its image from another one: by an anchor, `extends`, or its name.
         builds = found.builds or whole.builds
@@ -332,16 +337,26 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
 
 def linked(path: Path, data: bytes, known: Parsed | None) -> Facts:
     """Return the facts about a file's code that edits to names do not change, and what is seen."""
+    return _linked(path, data, known, _file(path, data, known))
+
+
+def _linked(path: Path, data: bytes, known: Parsed | None, file: DecodedFile) -> Facts:
     text = data.decode("utf-8", "replace")
     modules = known.modules if known is not None else ()
     is_installing = is_setup_script(path) or any(map(_requires, modules))
-    file = _file(path, data, known)
+    is_whole = known is not None and len(file.documents) == 1
     return Facts(
+        kind=file.documents[0].kind if is_whole else None,
         links=_links(path, text, known),
         is_installing=is_installing,
         is_given_session=_is_given_session(known),
         seen=_seen(path, data, file, modules, is_installing),
     )
+
+
+def seen_after(path: Path, data: bytes, known: Parsed, is_installing: bool) -> Seen:
+    """Return what is seen in a file after edits."""
+    return _seen(path, data, known.file, known.modules, is_installing)
 
 
 def _file(path: Path, data: bytes, known: Parsed | None) -> DecodedFile:
@@ -474,16 +489,18 @@ def _imported_by_name(module: PythonModule) -> Iterator[str]:
 
 def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:
     """Yield the modules that strings in commands name, and Petastorm if one needs it."""
+
+    def is_outside(string: ast.Constant) -> bool:
+        return not any(part.has(module.span(string)[0]) for part in parts)
+
     if _NAMES_PART.search(module.text):
         for string in module.scopes.nodes[ast.Constant]:
             root = str(string.value).partition(".")[0]
-            if root in ROOTS and is_module_run(module, string):
+            if root in ROOTS and is_module_run(module, string) and is_outside(string):
                 yield str(string.value)
     if _COMMAND_OF_PETASTORM.search(module.text):
         strings = (one for one in module.scopes.strings if not is_docstring(module, one))
-        outside = (
-            one for one in strings if not any(part.has(module.span(one)[0]) for part in parts)
-        )
+        outside = filter(is_outside, strings)
         found = (
             run
             for one in outside
@@ -543,21 +560,26 @@ _NO_MODULE = re.compile(
 )
 
 
-def _extras(text: str, imports: frozenset[str]) -> Iterator[str]:
-    """Yield the extras that code needs; strings may name modules."""
+def _extras(text: str, imports: frozenset[str], modules: Sequence[PythonModule]) -> Iterator[str]:
+    """Yield the extras that code needs; strings may name modules, but docstrings do not."""
     imported = "\n".join(imports)
     for extra, names in _EXTRAS.items():
         if any(one in imported for one in names):
             yield extra
         elif any(one in text for one in names):  # this is the faster test
             code = _NO_MODULE.sub("", text)
+            for module in modules:
+                for string in module.scopes.nodes[ast.Constant]:
+                    value = str(string.value)
+                    if any(one in value for one in names) and is_docstring(module, string):
+                        code = code.replace(module.source_of(string), "")
             yield from [extra] if any(one in code for one in names) else []
 
 
 # What is installed
 
 
-def _installation(path: Path, documents: Sequence[Document]) -> dict[str, Any]:
+def _installation(path: Path, documents: Sequence[Document], kind: Kind | None) -> dict[str, Any]:
     """Return the facts about what a file requires or installs; a constraint does neither."""
     text = "".join(one.text for one in documents)
     commands = "\n".join(one.text for one in documents if one.kind in RUNNING)
@@ -566,17 +588,17 @@ def _installation(path: Path, documents: Sequence[Document]) -> dict[str, Any]:
     extras = _REQUIRED_EXTRAS.findall(text)
     is_list = "constraint" not in path.name and not is_generated(text)
     installs = frozenset(required_names(documents)) if is_list else frozenset()
-    beside = frozenset(names_beside(documents, ROOTS)) if kind_of(path) in LISTS else installs
+    beside = frozenset(names_beside(documents, ROOTS)) if kind in LISTS else installs
     return {
         "installs": installs,
         "beside": beside & installs,
         "required_extras": frozenset(re.findall(r"[\w-]+", " ".join(extras))),
-        "is_inventory": kind_of(path) == "requirements" and is_inventory(text),
+        "is_inventory": kind == "requirements" and is_inventory(text),
         "is_complete": any(True for _ in install_commands(text)) and not _BY_LIST.search(text),
         "includes": tuple(match["name"] for match in _INCLUDES.finditer(text)),
         "paths": frozenset(_paths(f"{commands}\n{code}")),
         "copies": copies,
-        "is_bare": kind_of(path) == "docker" and not copies,
+        "is_bare": kind == "docker" and not copies,
         "builds": frozenset(_BUILDS.findall(commands)),
     }
 

@@ -37,7 +37,7 @@ from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE as OPEN_TODO
 from mdstorm_migrate.run import review
 from mdstorm_migrate.run.discover import CODE
-from mdstorm_migrate.run.facts import Facts, Parsed, facts, linked
+from mdstorm_migrate.run.facts import Facts, Parsed, facts, linked, seen_after
 from mdstorm_migrate.run.features import features_of
 from mdstorm_migrate.run.outcome import ALONE, Decision, Naming, Outcome, Problem, Settings
 from mdstorm_migrate.sources.plain import is_wide
@@ -210,7 +210,10 @@ class FileMigration:
 
     def _facts_of(self, data: bytes, known: Parsed | None = None) -> Facts:
         """Return the facts about a result, with what strings in code still name."""
-        found = facts(Path(self.path or ""), data, known, self.facts)
+        path = Path(self.path or "")
+        found = facts(path, data, known, self.facts)
+        if known is not None and data != self.data:
+            found = replace(found, seen=seen_after(path, data, known, found.is_installing))
         if self.names_need_review and self.modules and not is_setup_script(self.path):
             return found.also_needing(OLD_ROOT)
         return found
@@ -313,7 +316,9 @@ class FileMigration:
             is_code = part.module is not None
             edits = review.with_review(part.edits, [*held, *part.findings], decision, is_code)
             part.applied, part.pending = _choose(edits, part.suppressions, self._settings)
-            is_left = any(one.rule == _NAMING and one.holds for one in part.findings)
+            # What a command runs is a fact about the part of the file with the command.
+            left = (one for one in part.findings if one.rule == _NAMING and one.topic != "run")
+            is_left = any(one.holds for one in left)
             self.names_need_review |= is_left or review.names_need_review(edits, part.pending)
             held += [
                 part.document.in_file(one, self._file.lines) for one in part.findings if one.holds

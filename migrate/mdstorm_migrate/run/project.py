@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from mdstorm_migrate.base.document import is_setup_script
+from mdstorm_migrate.base.document import Kind, is_setup_script
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.lists import COMMANDS
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_within
@@ -95,7 +95,7 @@ class Project:
         for path, one in lists.items():
             for above in path.parents:
                 self._listed_under[above] |= one.installs
-        self._lists = [path for path in lists if kind_of(path) in LISTS or is_setup_script(path)]
+        self._lists = [path for path in lists if self._kind(path) in LISTS or is_setup_script(path)]
         self._below = self._under(set())
         self.installers = [
             part for part in self.parts if self.installed(part) and not self._is_record(part.path)
@@ -106,6 +106,9 @@ class Project:
     def installed(self, part: Part) -> frozenset[str]:
         """Return the libraries that a part requires or installs."""
         return self.parts[part].installs.intersection(ROOTS)
+
+    def _kind(self, path: Path) -> Kind | None:
+        return self.facts[path].kind or kind_of(path)
 
     # What an installer serves
 
@@ -131,7 +134,7 @@ class Project:
         if self.parts[part].is_direct and (run := self._run(named)):
             return sorted({*found, *run})
         found += self._open([path])
-        is_list = not is_code(path) and kind_of(path) in LISTS | COMMANDS
+        is_list = not is_code(path) and self._kind(path) in LISTS | COMMANDS
         is_apart = is_list or is_setup_script(path)
         alone = [one for one in copied if is_code(one.path)] if is_apart else found
         alone = [one for one in alone if not self._serves_itself(one)]
@@ -165,7 +168,7 @@ class Project:
         """
         path, own = part.path, self.parts[part]
         is_run = own.imports <= {*ROOTS} and (
-            part.number > 0 or (not is_code(path) and kind_of(path) in RUNNING)
+            part.number > 0 or (not is_code(path) and self._kind(path) in RUNNING)
         )
         return is_run and any(self.installed(Part(path, number)) for number in own.above)
 
@@ -185,7 +188,7 @@ class Project:
     def _composed(self, part: Part) -> Iterator[Part]:
         """Yield the services that run in the image of a Dockerfile, or of this stage of it."""
         path = part.path
-        if kind_of(path) != "docker":
+        if self._kind(path) != "docker":
             return
         above = path.parent.parent if _is_deploying(path.parent) else path.parent
         last = self.parts_of(path)[-1]
@@ -278,7 +281,7 @@ class Project:
             one for one in extras if _LIBRARIES[one] not in (beside if one == "spark" else listed)
         }
         brought = beside | {"pandas"} if "spark" in named else beside
-        if on_databricks and (is_code(path) or kind_of(path) == "cluster"):
+        if on_databricks and (is_code(path) or self._kind(path) == "cluster"):
             brought |= {"pandas"}
         roots = {one.partition(".")[0] for one in imports}
         needed = dict.fromkeys(name for module, name in _INSTALLED.items() if module in roots)
@@ -315,7 +318,7 @@ class Project:
         directory, _ = self._around(path)
         if directory is not None:
             listed |= self._listed_under[directory]
-            if kind_of(path) in COMMANDS - LISTS:  # they install lists
+            if self._kind(path) in COMMANDS - LISTS:  # they install lists
                 lists = (one for one in self._lists if directory in one.parents)
                 beside |= set().union(*(self.facts[one].beside for one in lists))
         return beside, listed

@@ -78,7 +78,7 @@ def seen_in(
     found = _MENTION.search(data)
     return Seen(
         _line(data, found) if found is not None else 1,
-        tuple(versions_in(file, describing)),
+        tuple(versions_in(file, describing, modules)),
         tuple(old_uses(file, modules)),
         _attribute(data) if path.suffix == ".py" else None,
         _streaming(data) if is_code(path) and b"streaming" in data else None,

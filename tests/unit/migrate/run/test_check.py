@@ -175,12 +175,15 @@ def test_part_with_own_installation_keeps_petastorm_only_there(
     assert conditions(tmp_path, "misfit", "python") == []
 
 
-def test_script_with_own_installation_keeps_petastorm_only_there(tmp_path: Path) -> None:
-    install = "pip install petastorm\n"
-    files = {"t.py": READS, "train.sh": install, "bench.sh": f"{install}{SCRIPT}\n"}
-    both = f"pip install mdstorm petastorm\n{SCRIPT}\n"
-    after = written(tmp_path, files)
-    assert after == {"t.py": MOVED, "train.sh": "pip install mdstorm\n", "bench.sh": both}
+@each((".sh", ""), ("", "#!/bin/bash\n"))
+def test_script_with_own_installation_keeps_petastorm_only_there(
+    suffix: str, head: str, tmp_path: Path
+) -> None:
+    train, bench, install = f"train{suffix}", f"bench{suffix}", f"{head}pip install petastorm\n"
+    files = {"t.py": READS, train: install, bench: f"{install}{SCRIPT}\n"}
+    moved = install.replace("petastorm", "mdstorm")
+    both = f"{head}pip install mdstorm petastorm\n{SCRIPT}\n"
+    assert written(tmp_path, files) == {"t.py": MOVED, train: moved, bench: both}
 
 
 def test_part_without_installation_is_served_by_all_others(tmp_path: Path) -> None:
@@ -617,6 +620,7 @@ def test_code_moves_if_one_of_its_installers_provides_mdstorm(tmp_path: Path) ->
     ("requirements/dev.in", "petastorm @ git+https://host/petastorm.git\n"),
     ("constraints.txt", "petastorm<1\n"),
     ("setup.cfg", "[options]\ninstall_requires =\n    petastorm\n"),
+    ("setup.cfg", "[options]\ninstall_requires = numpy; petastorm>=0.9\n"),
     ("setup.py", 'setup(install_requires=["petastorm"], extras_require={"x": ["petastorm"]})\n'),
     ("pyproject.toml", '[project]\ndependencies = ["petastorm"]\n'),
     ("pyproject.toml", '[dependency-groups]\ndev = ["petastorm>=0.9"]\n'),
@@ -630,6 +634,7 @@ def test_code_moves_if_one_of_its_installers_provides_mdstorm(tmp_path: Path) ->
     ("noxfile.py", 'session.install("petastorm")\nsession.conda_install("petastorm")\n'),
     ("Dockerfile", "RUN pip install petastorm==0.12 && conda install petastorm\n"),
     ("install.sh", "uv pip install petastorm\nmamba install -y petastorm\n"),
+    ("install.sh", """echo " # 1" ' # 2'; pip install petastorm\n"""),
     (".github/workflows/ci.yml", "- run: pip install petastorm\n"),
     ("job.yml", "libraries:\n- pypi: {package: petastorm==0.12.1}\n"),
     ("cluster.json", '{"libraries": [{"pypi": {"package": "petastorm"}}]}\n'),
@@ -893,6 +898,20 @@ def test_session_of_nox_keeps_petastorm_only_there(tmp_path: Path) -> None:
     assert "the code also needs `mdstorm`" in invoke(migrate, tmp_path).stderr
 
 
+def test_session_of_nox_with_own_module_and_python_concerns_no_other_session(
+    tmp_path: Path,
+) -> None:
+    nox = (
+        'import nox\n@nox.session(python="3.8")\ndef bench(session):\n'
+        '    session.install("petastorm", "numpy<1.20")\n'
+        '    session.run("python", "-m", "petastorm.benchmark.cli", "u")\n'
+        '@nox.session\ndef tests(session):\n    session.install("{}")\n    session.run("pytest")\n'
+    )
+    after = written(tmp_path, {"a.py": READS, "noxfile.py": nox.format("petastorm")})
+    assert after == {"a.py": MOVED, "noxfile.py": nox.format("mdstorm")}
+    assert conditions(tmp_path, "misfit", "python", "pin") == []
+
+
 _TYPES = "    from pyspark.sql.types import LongType\n"
 
 
@@ -947,8 +966,9 @@ def test_name_of_import_error_waits_while_other_code_stays(tmp_path: Path) -> No
     "logging.getLogger('petastorm.spark.spark_dataset_converter')\n",
     "dictConfig({'loggers': {'petastorm.spark.spark_dataset_converter': {}}})\n",
     "logging.getLogger('petastorm.pytorch').disabled = True\n",
+    'def f(row):\n    """A CompressedImageCodec for a\n\n    make_torch_dataloader().\n    """\n',
 )
-def test_name_of_logger_needs_no_extra(use: str, tmp_path: Path) -> None:
+def test_name_of_logger_or_in_docstring_needs_no_extra(use: str, tmp_path: Path) -> None:
     files = {"a.py": READS + use, "requirements.txt": "petastorm\n"}
     assert written(tmp_path, files)["requirements.txt"] == "mdstorm\n"
 
