@@ -98,7 +98,7 @@ _SECRET = re.compile(
 )
 #: Environment variables whose values are secret; access key ids and file paths are not.
 _SECRET_VARIABLE = re.compile(
-    r"SECRET|TOKEN|PASSW|ACCOUNT_(ACCESS_)?KEY|CONNECTION_STRING", re.IGNORECASE
+    r"SECRET|TOKEN|PASSW|(ACCOUNT|STORAGE)_(ACCESS_)?KEY|CONNECTION_STRING", re.IGNORECASE
 )
 #: The password of ``scheme://user:password@host``, and the values of signed query strings.
 _SECRET_IN_URL = re.compile(
@@ -161,10 +161,19 @@ def scrub(text: str, storage_options: dict[str, Any]) -> str:
         for name, value in os.environ.items()
         if name in known or _SECRET_VARIABLE.search(name)
     )
-    for value in sorted(values, key=len, reverse=True):
+    parts = {part for value in values for part in (value, *_parts(value))}
+    for value in sorted(parts, key=len, reverse=True):
         if len(value) >= _SHORTEST_SECRET:
             text = text.replace(value, _HIDDEN)
     return redact(_BEARER.sub(_HIDDEN, text))
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield the secret parts of a connection string or URL, which errors may quote alone."""
+    for name, _, content in (part.partition("=") for part in value.split(";")):
+        if _SECRET.search(name):
+            yield content
+    yield from re.findall(r"://[^/@:]*:([^/@]+)@", value)
 
 
 def _secrets(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
