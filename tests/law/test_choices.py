@@ -8,6 +8,7 @@ and states resume with the remaining batches. Nulls matter only in chosen rows.
 
 import datetime as dt
 import json
+import pickle
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -243,6 +244,11 @@ def converter(method: str) -> Callable[[Program, int], Any]:
     return made
 
 
+#: How states are saved and restored.
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "JSON": lambda state: json.loads(json.dumps(state)),
+    "pickle": lambda state: pickle.loads(pickle.dumps(state)),  # noqa: S301
+}
 KINDS: dict[str, Callable[[Program, int], Any]] = {
     "StreamingDataLoader": engine,
     "make_reader": reader(make_reader),
@@ -268,7 +274,7 @@ def check(program: Program) -> None:
             assert found == whole, program
         if taken < len(whole):
             resumed = program.make(rank)
-            resumed.load_state_dict(json.loads(json.dumps(state)))
+            resumed.load_state_dict(FORMS[program.pick("form", [*FORMS])](state))
             assert [program.ids(batch) for batch in resumed] == whole[taken:], program
     expected = Counter(program.chosen * program.epochs)
     if program.order == "elastic":  # which repeats rows so that ranks have equally many

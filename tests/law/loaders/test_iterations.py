@@ -213,7 +213,7 @@ KINDS = {
         is_tf=True,
         has_length=False,
         sets_epoch=False,
-        examples=2,
+        examples=1,
     ),
 }
 

@@ -3,7 +3,7 @@
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from pyspark.sql import functions
 from tests.conftest import IS_REFUSING, of_values, runs_python_on_executors
+from tests.kit.kept import write_copy
 from tests.unit.compat.spark.converters import directories, ids
 
-from mdstorm._spark.copies import identify
+from mdstorm._spark.copies import find_or_convert, forget, identify
 from mdstorm.spark import make_spark_converter
 
 Frames = Callable[[Any], tuple[Any, ...]]
@@ -231,6 +232,62 @@ def test_frame_identity_changes_with_source_file(source: Path, change: str) -> N
         source.unlink()
     after = identify(frame(url_of(source)), {})
     assert all(one != other for one, other in zip(before, after, strict=True))
+
+
+#: What else may differ, and whether processes without the plan can see it.
+PARTS: dict[str, tuple[Any, bool]] = {
+    "plan": (lambda url: (frame(url, plan=8), {"parent": "a"}), False),
+    "schema": (lambda url: (frame(url, schema="[1]"), {"parent": "a"}), True),
+    "options": (lambda url: (frame(url), {"parent": "b"}), True),
+    "another file": (lambda url: (frame(url, url + "z"), {"parent": "a"}), True),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_frame_identity_changes_with_each_part(source: Path, part: str) -> None:
+    changed, is_in_source = PARTS[part]
+    url = url_of(source)
+    content, of_source = identify(frame(url), {"parent": "a"})
+    other, of_other = identify(*changed(url))
+    assert other != content
+    assert (of_other != of_source) == is_in_source
+
+
+@pytest.fixture
+def convert(tmp_path: Path) -> Iterator[Callable[[Any], str]]:
+    """Return a function that converts a frame, or finds its copy, which is forgotten later."""
+    urls: list[str] = []
+
+    def write() -> str:
+        urls.append(write_copy(tmp_path, len(urls)))
+        return urls[-1]
+
+    yield lambda one: find_or_convert(one, {"parent": str(tmp_path)}, write, None)
+    for url in urls:
+        forget(url)
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_copy_is_reused_only_if_plans_with_equal_hashes_are_equal(
+    convert: Callable[[Any], str], is_same: bool
+) -> None:
+    one, other = frame(), frame()
+    for each in (one, other):
+        each._jdf, each.sameSemantics = None, lambda _: is_same
+    assert (convert(one) == convert(other)) == is_same
+
+
+def test_copy_without_a_comparable_plan_is_reused_until_it_is_deleted_or_forgotten(
+    convert: Callable[[Any], str],
+) -> None:
+    first = convert(frame())
+    assert convert(frame()) == first
+    assert convert(frame(plan=8)) != first
+    Path(first.removeprefix("file://"), "index.json").unlink()
+    second = convert(frame())
+    assert second != first
+    forget(second)
+    assert convert(frame()) != second
 
 
 @pytest.mark.parametrize(

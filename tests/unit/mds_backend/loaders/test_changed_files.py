@@ -21,11 +21,11 @@ PAIRS = [
     *((kind, name) for name in changed_data.ANY_KIND for kind in changed_data.KINDS),
     *((k, name) for k in changed_data.KINDS if k != "parquet" for name in changed_data.OF_MDS),
 ]
-#: The short tests have each kind, each change and most readers: every fourth pair, with the changes
+#: The short tests have each kind, each change and most readers: every fifth pair, with the changes
 #: in turn. In a forked process, TensorFlow takes a second.
 SHORT = {
     (*pair, change)
-    for pair, change in zip(PAIRS[::4], cycle(changed_data.CHANGES), strict=False)
+    for pair, change in zip(PAIRS[::5], cycle(changed_data.CHANGES), strict=False)
     if pair[1] != "tf"
 }
 CASES = [

@@ -280,6 +280,7 @@ def test_slice_numbers_and_mask_that_choose_the_same_rows_share_states(url: str)
 elastic_worlds = st.tuples(st.sampled_from([1, 2, 3, 4, 6]), st.integers(0, 6))
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Trying to partition")
 @given(
     selections,

@@ -86,7 +86,9 @@ def test_dataset_state_resumes_after_the_given_number_of_samples(numbers: Datase
     assert [state["sample_in_epoch"] for state in found] == [7, 8, 9]
 
 
-@pytest.mark.parametrize("kind", [StreamingDataLoader, DataLoader])
+@pytest.mark.parametrize(
+    "kind", [StreamingDataLoader, pytest.param(DataLoader, marks=pytest.mark.long)]
+)
 def test_each_pass_reads_the_next_epoch(numbers: Dataset, kind: Any) -> None:
     whole = make(numbers)
     expected = [column(whole) for _ in range(2)]

@@ -68,6 +68,7 @@ def state_of_four(numbers: Dataset, **options: Any) -> dict[str, Any]:
     return ranks.loaders[0].state_dict()
 
 
+@pytest.mark.long  # for worlds without padding, tests/law/test_orders.py has shorter chains
 @given(shuffles, st.lists(worlds, min_size=1, max_size=4), st.integers(1, 3), st.data())
 def test_each_row_is_read_once_per_epoch_over_any_chain_of_worlds(
     numbers: Dataset,

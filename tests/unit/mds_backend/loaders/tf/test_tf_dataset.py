@@ -60,7 +60,7 @@ def column(batches: Iterable[Any], name: str = "number") -> list[list[Any]]:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("block_rows", [1, 10, 1 << 16])
-@pytest.mark.parametrize("batch_size", [1, 7, 30, 1000])
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
 def test_batches_of_any_size_can_be_cut_from_blocks_of_any_size(
     numbers: Dataset, batch_size: int, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -557,7 +557,10 @@ def rest_by_optionals(iterator: Any) -> None:
         pass
 
 
-@pytest.mark.parametrize("rest", [rest_of_graph, rest_by_optionals, more_in_closure])
+@pytest.mark.parametrize(
+    "rest",
+    [rest_of_graph, pytest.param(rest_by_optionals, marks=pytest.mark.long), more_in_closure],
+)
 @pytest.mark.parametrize(
     "made",
     [
@@ -719,7 +722,10 @@ def test_repeated_fit_calls_of_few_steps_under_strategy_begin_new_epochs(
     assert read == sorted(set(read))
 
 
-@pytest.mark.parametrize("read", [column, lambda dataset: column(mapped(dataset))])
+@pytest.mark.parametrize(
+    "read",
+    [pytest.param(column, marks=pytest.mark.long), lambda dataset: column(mapped(dataset))],
+)
 def test_epoch_of_one_batch_is_no_peek_if_its_end_is_requested(numbers: Dataset, read: Any) -> None:
     shuffle = {"seed": 3, "shuffle_rows": True}
     dataset = make(numbers, 1000, shuffle=shuffle)

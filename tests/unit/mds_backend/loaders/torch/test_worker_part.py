@@ -80,7 +80,7 @@ SOME = Where(lambda number: number % 3 > 0)
     ("order", "transform"),
     [
         ("elastic", None),
-        ("exact", SOME),
+        pytest.param("exact", SOME, marks=pytest.mark.long),
         pytest.param("elastic", SOME, marks=pytest.mark.long),
         pytest.param("exact", None, marks=pytest.mark.long),
     ],
