@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal
 
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
-from mdstorm_migrate.python.scopes import Binding
+from mdstorm_migrate.python.scopes import Binding, Scope
 
 #: Unqualified names of functions that import or look up the object named by their first argument.
 IMPORTING = frozenset(
@@ -94,17 +94,30 @@ def reads_bound(
 ) -> Iterator[ast.Name | ast.Attribute]:
     """Yield the reads of the names that `parent`, the parent of `value`, binds to it or its parts.
 
-    Scopes are not distinguished. A collection that the value is added to counts.
+    A collection that the value is added to counts, and a parameter of a function in the file. In
+    other scopes, only attributes with the same name count.
     """
-    names = {name for target in _targets(parent, value) for name in _names_in(target)}
-    nodes = module.scopes.nodes
-    for one in (*nodes[ast.Name], *nodes[ast.Attribute]) if names else ():
-        is_read = isinstance(one.ctx, ast.Load) and one is not value
-        if is_read and last_name(one) in names:
-            yield one
+    bound = [one for target in _targets(module, parent, value) for one in _bound_in(target)]
+    if not bound:
+        return
+    bindings = (one for one in module.scopes.bindings if one.node in bound)
+    homes: set[tuple[str, Scope | None]] = {(one.name, one.scope) for one in bindings}
+    for one in bound:
+        if isinstance(one, ast.Name):
+            homes.add((one.id, module.scope_of(one).home(one.id)))
+    attributes = {one.attr for one in bound if isinstance(one, ast.Attribute)}
+    attributes |= {name for name, scope in homes if scope is not None and scope.is_class}
+    for name in {name for name, _ in homes}:
+        for read in module.scopes.references.get(name, ()):
+            home = read.scope.home(name)
+            if read.node is not value and (home is None or (name, home) in homes):
+                yield read.node
+    for node in module.scopes.nodes[ast.Attribute] if attributes else ():
+        if node.attr in attributes and isinstance(node.ctx, ast.Load) and node is not value:
+            yield node
 
 
-def _targets(parent: ast.AST, value: ast.AST) -> Iterable[ast.AST | None]:
+def _targets(module: PythonModule, parent: ast.AST, value: ast.AST) -> Iterable[ast.AST | None]:
     """Return what `parent` binds to `value` or to parts of it."""
     match parent:
         case ast.Assign(targets=targets, value=bound) if bound is value:
@@ -118,30 +131,48 @@ def _targets(parent: ast.AST, value: ast.AST) -> Iterable[ast.AST | None]:
             | ast.withitem(optional_vars=target, context_expr=bound)
         ) if bound is value:
             return [target]
-        case ast.Call(func=ast.Attribute(value=target, attr=method), args=[*_, bound]):
-            return [target] if bound is value and method in ADDING else ()
+        case ast.Call(func=ast.Attribute(value=target, attr=method), args=[*_, bound]) if (
+            method in ADDING
+        ):
+            return [target] if bound is value else ()
+        case ast.Call(func=function, args=args) if value in args:
+            return _parameters(module, function, args.index(value))
+        case ast.keyword(arg=str(name)):
+            call = module.scopes.parents[parent]
+            given = _parameters(module, call.func) if isinstance(call, ast.Call) else []
+            return [one for one in given if one.arg == name]
         case ast.Match(subject=bound, cases=cases) if bound is value:
             return [one.pattern for one in cases]
     loops = getattr(parent, "generators", ())
     return [loop.target for loop in loops if loop.iter is value]
 
 
-def _names_in(target: ast.AST | None) -> Iterator[str]:
-    """Yield the names of variables and attributes that a target or a pattern binds."""
+def _parameters(
+    module: PythonModule, function: ast.expr, number: int | None = None
+) -> list[ast.arg]:
+    """Return the parameters, or the one with a number, of functions that a call may call."""
+    name, is_method = last_name(function), isinstance(function, ast.Attribute)
+    found: list[ast.arg] = []
+    for one in module.scopes.nodes[ast.FunctionDef]:
+        if one.name == name:
+            plain = [*one.args.posonlyargs, *one.args.args]
+            plain = plain[1:] if is_method and plain and plain[0].arg in ("self", "cls") else plain
+            every = [*plain, *one.args.kwonlyargs]
+            found += every if number is None else plain[number : number + 1]
+    return found
+
+
+def _bound_in(target: ast.AST | None) -> Iterator[ast.AST]:
+    """Yield what a target, a pattern or a parameter binds: names and attributes."""
     match target:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            yield name
+        case ast.Name() | ast.Attribute() | ast.arg():
+            yield target
         case ast.Subscript(value=inner) | ast.Starred(value=inner):
-            yield from _names_in(inner)
+            yield from _bound_in(inner)
         case ast.Tuple(elts=inner) | ast.List(elts=inner):
-            yield from (name for one in inner for name in _names_in(one))
+            yield from (one for part in inner for one in _bound_in(part))
         case ast.pattern():
-            for one in ast.walk(target):
-                match one:
-                    case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                        yield name
-                    case ast.MatchMapping(rest=str(name)):
-                        yield name
+            yield from ast.walk(target)
 
 
 def called(call: ast.Call | None) -> str:

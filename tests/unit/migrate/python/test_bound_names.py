@@ -59,7 +59,7 @@ def is_found(use: str, forms: list[str]) -> bool:
     for number, form in enumerate(forms):
         name = f"name{number}"
         lines.append(form.format(name=name, value=value))
-        value = name
+        value = f"self.{name}" if form.startswith("self.") else name
     result = migrate(f"{head}{chr(10).join(lines)}\n{used.format(value)}\n", todo=False)
     assert result.errors == ()
     return rule in {found.rule for found in result.findings}
@@ -69,6 +69,26 @@ def is_found(use: str, forms: list[str]) -> bool:
 @pytest.mark.parametrize("form", FORMS)
 def test_value_is_found_under_each_name_that_it_is_given(use: str, form: str) -> None:
     assert is_found(use, [form])
+
+
+#: Code with a name `x` in two scopes, and whether both are the same value.
+SCOPES = [
+    ("def f():\n    x = {value}\ndef g(x):\n    {used}\n", False),
+    ("def f():\n    self.n[x] = {value}\n    y(self, x)\ndef g(self, x):\n    {used}\n", False),
+    ("def g(y, x):\n    {used}\ng(1, {value})\n", True),
+    ("def g(y, *, x=1):\n    {used}\nx = {value}\ng(1, x=x)\n", True),
+    ("class C:\n    def g(self, x):\n        {used}\nC().g({value})\n", True),
+    ("def f():\n    global x\n    x = {value}\ndef g():\n    {used}\n", True),
+]
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(("code", "is_same"), SCOPES)
+def test_value_is_found_in_scopes_that_it_reaches(use: str, code: str, is_same: bool) -> None:
+    head, value, used, rule = USES[use]
+    result = migrate(head + code.format(value=value, used=used.format("x")), todo=False)
+    assert result.errors == ()
+    assert (rule in {found.rule for found in result.findings}) is is_same
 
 
 @given(st.sampled_from([*USES]), st.lists(st.sampled_from(FORMS), min_size=2, max_size=3))
