@@ -111,13 +111,6 @@ def in_format(name: str) -> bytes:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("name", ["AVIF", "BMP", "DDS", "GIF", "PCX", "SGI", "TGA", "TIFF", "WEBP"])
-def test_images_in_every_format_that_pillow_decodes_become_rgb(tmp_path: Path, name: str) -> None:
-    (batch,) = loader(write(tmp_path, [in_format(name)] * 8))
-    assert np.asarray(batch["image"]).shape == (8, 24, 32, 3)
-    np.testing.assert_allclose(np.asarray(batch["image"]), 100, atol=3)
-
-
 #: Beginnings of files in formats that need a plugin or another program, and the formats.
 UNSUPPORTED = {
     b"\0\0\0\x1cftypheic\0\0\0\0mif1heic": "HEIF",
