@@ -329,10 +329,8 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             is_direct=part.is_direct,
             **_installation(path, pieces, whole.kind),
         )
-        # A service may get its image from another one: by an anchor, `extends`, or its name.
-        builds = found.builds or whole.builds
         is_bare = part.is_bare or found.is_bare
-        yield replace(found, is_bare=is_bare, is_complete=whole.is_complete, builds=builds)
+        yield replace(found, is_bare=is_bare, is_complete=whole.is_complete)
 
 
 def linked(path: Path, data: bytes, known: Parsed | None) -> Facts:

@@ -186,7 +186,10 @@ class Project:
                     yield other
 
     def _composed(self, part: Part) -> Iterator[Part]:
-        """Yield the services that run in the image of a Dockerfile, or of this stage of it."""
+        """Yield the services that run in the image of a Dockerfile, or of this stage of it.
+
+        A service without a build may run that of another: by an anchor, ``extends``, or its name.
+        """
         path = part.path
         if self._kind(path) != "docker":
             return
@@ -194,10 +197,18 @@ class Project:
         last = self.parts_of(path)[-1]
         stages = {self.parts[one].name for one in self._family(part)}
         stages |= {""} if last in self._family(part) else set()
-        for other, one in self.parts.items():
-            folders = {Path(os.path.normpath(other.path.parent / word)) for word in one.builds}
-            if folders & {path.parent, above} and one.name in stages:
-                yield from () if self._serves_itself(other) else [other]
+        for other, whole in self.facts.items():
+            services = self._open([other]) if whole.builds else []
+            for service in services:
+                own = self.parts[service]
+                images = [own] if own.builds else [self.parts[one] for one in services]
+                if any(
+                    image.name in stages
+                    and Path(os.path.normpath(other.parent / word)) in (path.parent, above)
+                    for image in images
+                    for word in image.builds
+                ):
+                    yield service
 
     def _named(self, path: Path, words: Iterable[str]) -> list[Part]:
         """Return the files with these paths, and what is in folders with them."""

@@ -217,13 +217,15 @@ def test_service_is_served_by_the_stage_that_it_runs(tmp_path: Path) -> None:
     assert written(tmp_path, files)["Dockerfile"].splitlines()[1] == "RUN pip install mdstorm"
 
 
-@each("<<: *a", "extends: a", "image: acme/a", "build: .")
+@each("<<: *a", "extends: a", "image: acme/a", "build: {context: ., target: x}")
 def test_service_is_served_by_the_image_of_another_service(word: str, tmp_path: Path) -> None:
-    services = "services:\n  a: &a\n    build: .\n    image: acme/a\n    command: python /t.py\n"
-    files = {"t.py": READS, "Dockerfile": "RUN pip install petastorm\nCOPY t.py /\n"}
+    build = "build: {context: ., target: x}"
+    services = f"services:\n  a: &a\n    {build}\n    image: acme/a\n    command: python /t.py\n"
+    image = "FROM x AS x\nRUN pip install {}\nCOPY t.py /\nFROM x AS z\nRUN pip install {}\n"
+    files = {"t.py": READS, "Dockerfile": image.format("petastorm", "torch")}
     files["compose.yaml"] = f"{services}  b:\n    {word}\n    command: {SCRIPT}\n"
     after = written(tmp_path, files)["Dockerfile"]
-    assert after == "RUN pip install mdstorm petastorm\nCOPY t.py /\n"
+    assert after == image.format("mdstorm petastorm", "torch")
 
 
 @each(
