@@ -206,7 +206,14 @@ _SUPPORTED_PYTHONS = re.compile(
 )
 #: Python versions that a project may support; mdstorm may not support the oldest of them.
 _PYTHON_VERSIONS = tuple(f"3.{minor}" for minor in range(5, 13))
-_RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\d+\.\d+)""")
+#: A version of Databricks Runtime: by its key, or a whole one as the value of any key, such as the
+#: default of a variable, an anchor, or a rule of a policy. A list of versions allows any of them.
+_RUNTIME = re.compile(
+    r"""(?: \bspark_version["']?[ \t]*[:=][ \t]*["']?
+      | [:=][ \t]*(?:&[\w-]+[ \t]+)?["']?(?=\d+\.\d+\.x-[\w.-]*scala) )
+    (?P<version>\d+\.\d+)""",
+    re.VERBOSE,
+)
 
 
 def conditions_of(
@@ -287,7 +294,8 @@ def _old_pythons(document: Document) -> Iterator[tuple[int, StatedVersion]]:
 
 
 def _old_runtimes(document: Document) -> Iterator[tuple[int, StatedVersion]]:
-    for found in _RUNTIME.finditer(document.text):
+    is_named = "spark_version" in document.text or ".x-" in document.text
+    for found in _RUNTIME.finditer(document.text) if is_named else ():
         version = tuple(map(int, found["version"].split(".")))
         if version < LOWEST_RUNTIME and not is_commented_out(document.text, found.start(), ANY):
             yield found.start(), StatedVersion("runtime", "Databricks Runtime ", found["version"])

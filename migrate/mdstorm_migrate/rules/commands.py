@@ -7,7 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import is_commented_out, rewrite_commands
+from mdstorm_migrate.packaging.commands import (
+    install_commands,
+    is_commented_out,
+    rewrite_commands,
+)
 from mdstorm_migrate.packaging.lists import is_generated, rewrite_listed
 from mdstorm_migrate.packaging.requirement import find_requirements
 from mdstorm_migrate.packaging.rewriting import left
@@ -21,6 +25,15 @@ _FOR_PIP = re.compile(
     r"""pip\w*["']?[ \t]*[:=]\s*(?:\{?[ ]*name[ ]*:[\s\[-]*)?["']?(?:[\w.,\[\]-]+[ ]+)*\Z""",
     re.IGNORECASE,
 )
+#: The name of a variable or a setting, up to one of the words of its value.
+_SET = re.compile(
+    r"""(?: (?P<argument>\bbuild-arg\W+)? (?<![\w-])(?P<name>\w+) ["']?[ \t]*[:?]?[:=]
+      | \bENV[ ]+(?P<env>\w+)[ ] )
+    [ \t]*[(]? (?:["']?[\w.,\[\]-]+["']?[ ]+)* ["']? \Z""",
+    re.VERBOSE,
+)
+#: The name of an argument with which an image is built.
+_FOR_IMAGE = re.compile(r"package|requirement", re.IGNORECASE)
 
 
 @rule("PM401", "Requirements files name mdstorm", "exact", "requirements")
@@ -69,15 +82,28 @@ def elsewhere(
 ) -> Iterator[Finding]:
     """Yield findings about requirements that nothing here is known to install.
 
-    They have a version, or are for pip by the name of a variable. They may also be the lines of a
-    list that a command writes.
+    They have a version, or a variable has them that is for pip, by its name, or that a command
+    installs. They may also be the lines of a list that a command writes.
     """
     text = document.text
     for found in find_requirements(text):
         start, stop = found.start, found.stop
         is_known = any(one.start < stop and start < one.stop for one in results)
-        is_required = _VERSION.search(text, start, stop) or _FOR_PIP.search(
-            text, max(start - 80, 0), start
-        )
-        if is_required and not is_known and not is_commented_out(text, start):
+        if is_known or is_commented_out(text, start):
+            continue
+        at = max(start - 80, 0)
+        is_required = _VERSION.search(text, start, stop) or _FOR_PIP.search(text, at, start)
+        if is_required or _is_installed_by_name(text, start):
             yield left(document, found, rule)
+
+
+def _is_installed_by_name(text: str, start: int) -> bool:
+    """Whether a word is in the value of a variable that an install command or an image gets."""
+    found = _SET.search(text, max(start - 80, 0), start)
+    if found is None:
+        return False
+    name = found["name"] or found["env"]
+    if found["argument"] and _FOR_IMAGE.search(name):
+        return True
+    use = re.compile(rf"\$[{{(]?{name}\b")
+    return any(use.search(text, *span) for _, *span in install_commands(text))

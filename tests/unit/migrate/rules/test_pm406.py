@@ -3,7 +3,15 @@
 from pathlib import Path
 
 import pytest
-from tests.kit.migrating import check_held, check_noop, check_rewrite, each, run, write_files
+from tests.kit.migrating import (
+    check_held,
+    check_noop,
+    check_rewrite,
+    check_silence,
+    each,
+    run,
+    write_files,
+)
 
 from mdstorm_migrate.run.outcome import Settings
 
@@ -146,6 +154,26 @@ def test_search_for_petastorm_needs_manual_review_unless_it_stays(
 )
 def test_conda_install_or_fork_needs_manual_review(text: str, fragment: str) -> None:
     check_held(text, "PM406", fragment, "setup.sh")
+
+
+@each(
+    ("Dockerfile", "ARG PACKAGE=petastorm\nRUN pip install $PACKAGE\n"),
+    ("Dockerfile", 'ENV PACKAGES="torch petastorm"\nRUN pip install ${PACKAGES}\n'),
+    ("Dockerfile", "ENV DEPS petastorm\nRUN pip install $DEPS\n"),
+    ("a.sh", 'deps=(torch "petastorm")\npip install -U "${deps[@]}"\n'),
+    ("Makefile", "DEPS = torch petastorm\nall:\n\tpip install $(DEPS)\n"),
+    ("a.sh", "docker build --build-arg PACKAGE=petastorm .\n"),
+)
+def test_variable_that_command_installs_needs_manual_review(path: str, text: str) -> None:
+    check_held(text, "PM406", "petastorm", path)
+
+
+@each(
+    ("Dockerfile", "ARG BACKEND=petastorm\nRUN pip install $BACKENDS\nRUN ./test $BACKEND\n"),
+    ("a.sh", "NAME=petastorm\n# pip install $NAME\ndocker build --build-arg DATA=petastorm .\n"),
+)
+def test_other_variable_is_only_mentioned(path: str, text: str) -> None:
+    check_silence(text, path)
 
 
 @pytest.mark.long

@@ -66,6 +66,8 @@ def test_other_json_and_yaml_values_are_unchanged(path: str, text: str) -> None:
     ("a.yml", "- pip: {name: [petastorm, torch]}\n"),
     ("a.yml", "- ansible.builtin.pip:\n    name: petastorm\n    version: '0.12.1'\n"),
     ("a.yml", "- pip:\n    name:\n      - petastorm\n"),
+    ("a.yml", "args: [build, --build-arg, PACKAGE=petastorm, .]\n"),
+    ("a.yml", "env:\n  DEPS: petastorm\nrun: pip install $DEPS\n"),
 )
 def test_setting_for_pip_needs_manual_review(path: str, text: str) -> None:
     check_held(text, "PM409", "petastorm", path)
