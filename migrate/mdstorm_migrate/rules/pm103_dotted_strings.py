@@ -26,6 +26,7 @@ from mdstorm_migrate.python.calls import (
     function_of,
     is_docstring,
     is_target,
+    reads_bound,
     reads_of_value,
     resolved_as,
     words_before,
@@ -125,9 +126,12 @@ def _mocked(module: PythonModule, use: Use) -> Iterator[Finding]:
 
 
 #: What takes a string: code that resolves names, a function that finds loggers, a filter of
-#: warnings, a function that finds an installed distribution, a function that finds the classes in a
-#: pickle, or perhaps code that resolves names. Or the string is code itself.
-_Use: TypeAlias = Literal["resolved", "logger", "filter", "version", "pickle", "unknown", "code"]
+#: warnings, a function that finds an installed distribution, a comparison with what configuration
+#: names, a function that finds the classes in a pickle, or perhaps code that resolves names. Or the
+#: string is code itself.
+_Use: TypeAlias = Literal[
+    "resolved", "logger", "filter", "version", "configured", "pickle", "unknown", "code"
+]
 
 
 def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
@@ -196,9 +200,11 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
     if _is_logger(module, string):
         return "logger"
     if _version_call(module, string) is not None:
-        return "version"
+        return "unknown" if _is_looked_up(module, string) else "version"
     if _is_resolved(module, string):
         return "resolved"
+    if _is_configured(module, string):
+        return "configured"
     return "unknown" if _may_be_resolved(module, string) else None
 
 
@@ -263,7 +269,7 @@ def _renamed(
     """
     new = names.renamed(value)
     is_in_review = use == "logger" and why is not None
-    is_both = not is_in_review and re.search(rf"[\"']{re.escape(new)}[\"']", text)
+    is_both = not is_in_review and _is_quoted(new, text)
     if absent is None and inner is not None and not is_both:
         message = f'"{value}" becomes "{new}"' + (f"; {why}" if why else "")
         cls: Class = "review" if why else "exact"
@@ -281,6 +287,10 @@ def _renamed(
     return Finding(CODE, "manual", start, stop, what, f"{what}; {advice}", holds=value)
 
 
+def _is_quoted(name: str, text: str) -> bool:
+    return re.search(rf"[\"']{re.escape(name)}[\"']", text) is not None
+
+
 def _why(module: PythonModule, string: ast.Constant, use: _Use) -> str | None:
     """Return why renaming a string needs review, or None if it is exact.
 
@@ -292,6 +302,8 @@ def _why(module: PythonModule, string: ast.Constant, use: _Use) -> str | None:
         return "mdstorm logs different messages under that name"
     if use == "logger" and _checked_loggers(module):
         return "this file also checks names of loggers"
+    if use == "configured":
+        return "change it together with the configuration that it is compared with"
     if use != "resolved":
         return None
     if has_fallback(module):
@@ -389,6 +401,24 @@ def _involves_library(module: PythonModule, comparison: ast.expr) -> bool:
     return any(map(_names_module, (comparison, *values)))
 
 
+def _is_configured(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is compared with the object that configuration names."""
+    value = str(string.value)
+    if not any(key in module.text for key in TARGETS) or names.missing(value):
+        return False
+    if _is_quoted(names.renamed(value), module.text):  # it allows both
+        return False
+    compared = _comparison(module, string)
+    read = ast.walk(compared) if compared is not None else ()
+    values = [value for one in read if isinstance(one, ast.Name) for value in _values(module, one)]
+    return any(_names_target(one) for one in (compared, *values) if one is not None)
+
+
+def _names_target(value: ast.expr) -> bool:
+    text = ast.unparse(value)
+    return any(re.search(rf"\b{key}\b", text) for key in TARGETS)
+
+
 def _caught_import(module: PythonModule, comparison: ast.expr) -> ast.ExceptHandler | None:
     """Return the handler of the failed import that a comparison involves, if it does."""
     read = {one.id for one in ast.walk(comparison) if isinstance(one, ast.Name)}
@@ -480,10 +510,33 @@ def _is_filter(module: PythonModule, string: ast.Constant) -> bool:
 
 def _version_call(module: PythonModule, string: ast.Constant) -> ast.Call | None:
     """Return the call that looks up an installed distribution, or its version, by this name."""
-    call = call_with_first(module, string)
-    function = function_of(module, call)
-    is_asking = function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text)
-    return call if string.value == names.OLD_ROOT and is_asking else None
+    for one in (string, *_items(module, string)) if string.value == names.OLD_ROOT else ():
+        call = call_with_first(module, one)
+        function = function_of(module, call)
+        if function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text):
+            return call
+    return None
+
+
+def _items(module: PythonModule, string: ast.Constant) -> Iterator[ast.AST]:
+    """Yield the reads of the variable that a loop over a list with a string binds."""
+    listed = module.scopes.parents.get(string)
+    if isinstance(listed, ast.List | ast.Set | ast.Tuple):
+        for one in (listed, *reads_of_value(module, listed)):
+            yield from reads_bound(module, module.scopes.parents[one], one)
+
+
+def _is_looked_up(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether the file also looks up or compares a listed name, as a key of what it collects."""
+    if not isinstance(module.scopes.parents.get(string), ast.List | ast.Set | ast.Tuple):
+        return False
+    others = (one for one in module.scopes.strings if one.value == string.value)
+    parents = (module.scopes.parents.get(one) for one in others if one is not string)
+    return any(
+        isinstance(one, ast.Compare | ast.Subscript)
+        or (isinstance(one, ast.Call) and called(one) == "get")
+        for one in parents
+    )
 
 
 def _missing_in_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:

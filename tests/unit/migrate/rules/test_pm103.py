@@ -30,6 +30,9 @@ from mdstorm_migrate.api import migrate
     'print(importlib.metadata.version("petastorm"))',
     'from pkg_resources import get_distribution as g\nlog(g("petastorm").version)',
     '@click.version_option(package_name="petastorm")\ndef main(): ...',
+    'from importlib.metadata import version\n[version(n) for n in ["numpy", "petastorm"]]',
+    'from importlib import metadata\nfor n in ("petastorm",): print(n, metadata.version(n))',
+    'from importlib.metadata import version\nN = ("a", "petastorm")\n{n: version(n) for n in N}',
     'logging.getLogger("petastorm").setLevel(40)',
     'logging.getLogger(name="petastorm.spark.spark_dataset_converter")',
     'with self.assertLogs("petastorm", level="INFO"): ...',
@@ -95,6 +98,10 @@ def test_module_name_after_a_sentence_is_renamed() -> None:
     'mock.patch("petastorm.reader.Reader")',
     'mock.patch("petastorm.pytorch.DataLoader")',  # Petastorm's converters use it, mdstorm's do not
     'logging.getLogger("petastorm.reader")',
+    # what configuration names, which may be elsewhere
+    'assert load()["reader"]["_target_"] == "petastorm.make_reader"',
+    'self.assertEqual(conf.model.class_path, "petastorm.pytorch.DataLoader")',
+    't = conf._target_\nassert t in ("petastorm.make_reader", "x")',
     # what a test logs and what it checks, of which one is in review
     'with self.assertLogs("petastorm"):\n    getLogger("petastorm.reader").error("x")',
 )
@@ -110,6 +117,9 @@ def test_module_name_needs_review_if_its_effect_is_unclear(text: str) -> None:
     'open("/mnt/petastorm.reader")',
     'print("petastorm", "petastorm" if "x" in sys.modules else 1)',
     'version("petastorm")',
+    '[version(n) for n in ["petastorm"]]',
+    'conf._target_ in ("petastorm.make_reader", "mdstorm.make_reader")',
+    'conf["_target_"] == "petastorm.own"\nconf["name"] == "petastorm.make_reader"',
     'client.patch("petastorm")',
     'warnings.filterwarnings("ignore", message="petastorm is slow")',
     'ERROR = "first:\\nimport petastorm and try again"',
@@ -130,6 +140,8 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ('p = import_module("petastorm")\np.reader._private', '"petastorm"'),
     ('m = pytest.importorskip("petastorm", minversion="0.9")', '"petastorm"'),
     ('V = parse(metadata.version("petastorm"))\nif V < X: ...', '"petastorm"'),
+    ('for n in ["petastorm"]:\n    if metadata.version(n) < X: ...', '"petastorm"'),
+    ('v = {n: metadata.version(n) for n in ["petastorm"]}\nv["petastorm"]', '"petastorm"'),
     # a concatenated string
     ('mock.patch("petastorm" ".make_reader")', '"petastorm" ".make_reader"'),
     # functions of the project with the name of one that imports
