@@ -191,6 +191,8 @@ _OPENING = re.compile(
     r"|\bsystem\b|subprocess|log_artifact",
     re.IGNORECASE,
 )
+#: Methods that hand a value to other programs.
+_HANDING = re.compile(r"\.(?:dump|exit|publish|push|put|send|set|write|xcom_push)\Z")
 #: How a query reads files.
 _READING = re.compile(r"parquet|\bfrom\b", re.IGNORECASE)
 #: Functions that return the same paths in a different form.
@@ -206,7 +208,10 @@ _SHOWING = re.compile(
 
 @remarks("PM119", "The copy of a converter is MDS, not Parquet", "manual")
 def files_of_copies(module: PythonModule) -> Iterator[Remark]:
-    """Yield the uses of a converter's files in calls, except Petastorm's, that may open them."""
+    """Yield the uses of a converter's files in calls, except Petastorm's, that may open them.
+
+    What only hands a path to others does not hold the file.
+    """
     ours = {call for call, _ in module.calls}
     own = {one.name for one in module.scopes.nodes[ast.FunctionDef]}
     seen: set[ast.AST] = set()
@@ -216,7 +221,7 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
                 continue
             seen.add(place)
             calls = (one for one in module.ancestors(place) if isinstance(one, ast.Call))
-            call = next((one for one in calls if not _SAME.fullmatch(last_name(one.func))), None)
+            call = next((one for one in calls if not _is_same(one.func)), None)
             callee = "" if call is None else ast.unparse(call.func)
             if call is None or call in ours or callee in own:
                 continue
@@ -231,6 +236,8 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
             elif opens or is_query or (not is_method and _is_of_library(module, call)):
                 remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet"
                 yield Remark(place, what, remedy, name)
+            elif not is_method and _HANDING.search(callee):
+                yield Remark(place, what, f"{what}: what gets it from {callee}() must read MDS")
 
 
 def _used_files(module: PythonModule) -> Iterator[tuple[str, ast.expr]]:
@@ -245,6 +252,12 @@ def _used_files(module: PythonModule) -> Iterator[tuple[str, ast.expr]]:
             made = module.makers(node)
             if made and made <= _FILES:
                 yield min(made), node
+
+
+def _is_same(function: ast.expr) -> bool:
+    """Whether a function returns the same paths in a different form; a method `set` stores them."""
+    is_setter = isinstance(function, ast.Attribute) and function.attr == "set"
+    return not is_setter and _SAME.fullmatch(last_name(function)) is not None
 
 
 def _reads_files(query: ast.expr) -> bool:
@@ -275,7 +288,7 @@ def _kept_as(module: PythonModule, node: ast.AST) -> Iterator[ast.Name | ast.Att
             yield from new
             todo += new
             match parent:
-                case ast.Call(func=function) if not _SAME.fullmatch(last_name(function)):
+                case ast.Call(func=function) if not _is_same(function):
                     break
                 case ast.stmt():
                     break

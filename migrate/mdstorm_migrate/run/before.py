@@ -41,10 +41,12 @@ def before_running(examined: Examined, settings: Settings) -> list[Condition]:
     if is_new and is_moved and imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
     if is_moved:
-        reported = {one.path for one in outcomes}
+        # In code that imports one of the libraries, rules tell which uses matter.
+        ruled = {path for path, one in facts.items() if one.needs}
+        ruled |= {one.path for one in outcomes}
         found += old_conditions({path: one.old_uses for path, one in seen.items()})
         found += _changed_attribute_uses(
-            {path: one for path, one in seen.items() if path not in reported}
+            {path: one for path, one in seen.items() if path not in ruled}
         )
     found += _remaining_mentions(outcomes) if is_new else ()
     found += _streaming_uses(seen) if settings.library != "streaming" else ()

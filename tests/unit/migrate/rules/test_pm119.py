@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.kit.migrating import check_held, check_rewrite, each
+from tests.kit.migrating import check_finding, check_held, check_rewrite, each
 
 MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_converter(df)\n"
 
@@ -42,6 +42,19 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
 )
 def test_parquet_reader_over_converted_files_blocks_migration(text: str, fragment: str) -> None:
     check_held(MADE + text, "PM119", fragment)
+
+
+@each(
+    ("dbutils.jobs.taskValues.set('url', c.cache_dir_url)", "c.cache_dir_url"),
+    ("dbutils.notebook.exit(c.cache_dir_url)", "c.cache_dir_url"),
+    ("u = c.file_urls\nregistry.set('files', u)", "u"),
+    ("import json\njson.dump({'files': c.file_urls}, file)", "c.file_urls"),
+)
+def test_path_that_others_get_is_reported_and_does_not_block_migration(
+    text: str, fragment: str
+) -> None:
+    check_rewrite(MADE + text, (MADE + text).replace("petastorm", "mdstorm"), todo=False)
+    check_finding(MADE + text, "PM119", fragment)
 
 
 @each(

@@ -414,6 +414,18 @@ def test_file_of_copy_that_reaches_code_unseen_is_reported_by_its_name(tmp_path:
     assert conditions(tmp_path, "names") == ["use.py:1"]
 
 
+@each(("registry.set('u', c.file_urls)\n", 1), ("print(c.file_urls)\n", 0))
+def test_use_of_converted_files_is_reported_alike_by_each_run(
+    use: str, code: int, tmp_path: Path
+) -> None:
+    made = "from petastorm.spark import make_spark_converter\nc = make_spark_converter(df)\n"
+    write_files(tmp_path, {"a.py": made + use, "requirements.txt": "petastorm\n"})
+    said = invoke(migrate, "-w", tmp_path).stderr
+    assert ("`file_urls`" in said) == bool(code)
+    for _ in range(2):
+        assert invoke(migrate, "--check", tmp_path).exit_code == code
+
+
 @each({}, {"mid.py": "from base import *\n"})
 def test_name_that_star_import_gives_other_file_by_accident_holds_both(
     between: dict[str, str], tmp_path: Path
