@@ -20,7 +20,7 @@ RUN = re.compile(
 #: names are given elsewhere, as in a table or a configuration file, or are assembled by code.
 _RESOLVING = (
     *("import_module", "__import__", "import_string", "locate", "resolve_name", "instantiate"),
-    "find_spec",
+    *("find_spec", "importorskip"),
     *("get_class", "get_method", "get_object", "load_class", "load_object"),
     *("LightningCLI", "auto_cli", "CLI"),
 )

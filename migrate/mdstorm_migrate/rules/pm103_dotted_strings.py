@@ -55,6 +55,18 @@ _FILLING = re.compile(
     |(?:\.(?:setdefault|update)\(|["']?\s*,)\s*(?!["'\s]|\{\s*["'}]))""",
     re.VERBOSE,
 )
+#: Code that finds loaded modules, compares the module of an object, or replaces a part of a module,
+#: by names that are assembled or given elsewhere, except by the name of the file itself or of
+#: another object's module.
+_FINDING = re.compile(
+    r"""(?:\bsys\.modules(?:\[|\.(?:get|pop|setdefault|update)\(|["']?\s*,)
+    |\b__module__(?:\s*(?:[!=]=|in\b|not\s+in\b)|\.startswith\()
+    |\bpatch\(\s*(?:target\s*=)?
+    |\.setattr\((?=[^,\n]*,[^,\n]+\)))\s*[({\[]*\s*
+    (?:(?!["'\s\[\](){}])(?!__name__\b|[\w.]+\.(?:__module__|__name__|name)\b)
+    |(["'])[^"'\n]*\1\s*(?:[+%.]|if\b))""",
+    re.VERBOSE,
+)
 #: Methods that compare strings.
 _COMPARING = frozenset({"assertEqual", "assertIn", "assertNotEqual", "assertNotIn", "startswith"})
 #: How code reaches the loaded modules.
@@ -188,7 +200,7 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
         return "pickle" if resolved_as(module, string) is None else "resolved"
     if value.endswith(".") and _is_of_module(module, string):
         return "resolved"
-    if _PART.fullmatch(value) and resolves(module.text):
+    if _PART.fullmatch(value) and _resolves_parts(module.text):
         return "unknown"
     if _is_filter(module, string):
         return "filter"
@@ -348,7 +360,7 @@ def _is_of_other_import(module: PythonModule, string: ast.Constant) -> bool:
     )
 
 
-def _is_of_module(module: PythonModule, string: ast.Constant) -> bool:
+def _is_of_module(module: PythonModule, string: ast.AST) -> bool:
     """Whether a string is compared with a caught error, or with the module of an object."""
     compared = _comparison(module, string)
     return compared is not None and _involves_library(module, compared)
@@ -581,10 +593,25 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
     if any(_takes_name(module, read) for read in _reads(module, string)):
         return True
     is_root = string.value == names.OLD_ROOT
-    if not resolves(module.text):  # another file may look up what a table has, as it may of YAML
+    is_part = not is_root or _is_dotted(module, parent)
+    if not (_resolves_parts if is_part else resolves)(module.text):
+        # Another file may look up what a table has, as it may of YAML.
         return isinstance(parent, ast.Dict) and string in parent.values and not is_root
     is_passed = isinstance(call, ast.Call) and module.defines(call.func, module.scopes.scopes[call])
-    return not is_root or is_passed or isinstance(parent, ast.Assign | ast.AnnAssign)
+    return is_part or is_passed or isinstance(parent, ast.Assign | ast.AnnAssign)
+
+
+def _resolves_parts(text: str) -> bool:
+    """Whether code may resolve names of modules in a package."""
+    return resolves(text) or _FINDING.search(text) is not None
+
+
+def _is_dotted(module: PythonModule, words: ast.AST | None) -> bool:
+    """Whether code joins words with dots, as in ``".".join(["petastorm", name])``."""
+    match module.scopes.parents.get(words) if words is not None else None:
+        case ast.Call(func=ast.Attribute(ast.Constant("."), "join")):
+            return True
+    return False
 
 
 def _reads(module: PythonModule, string: ast.Constant) -> Iterator[ast.AST]:
@@ -613,10 +640,12 @@ def _takes_name(module: PythonModule, read: ast.AST) -> bool:
     function, above = function_of(module, call), module.scopes.parents.get(read)
     if function in RESOLVING or function in PATCHING or is_target(module, read):
         return True
-    return above is not None and _uses_sys_modules(above)
+    if isinstance(above, ast.Dict) and read in above.keys:
+        above = module.scopes.parents.get(above)
+    return above is not None and (_uses_sys_modules(above) or _is_of_module(module, read))
 
 
-def _comparison(module: PythonModule, string: ast.Constant) -> ast.expr | None:
+def _comparison(module: PythonModule, string: ast.AST) -> ast.expr | None:
     """Return what compares a string, also as one of several or as a prefix."""
     parent = module.scopes.parents.get(string)
     if isinstance(parent, ast.List | ast.Set | ast.Tuple):
