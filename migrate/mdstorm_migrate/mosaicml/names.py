@@ -14,10 +14,10 @@ def _words(text: str) -> frozenset[str]:
 
 
 ROOT = "streaming"
-#: The package that has every mirrored module under the same path.
-MIRROR = "mdstorm_backend.streaming"
 #: The package that exports the classes most programs use.
 FRONT = "mdstorm_backend"
+#: The package that has every mirrored module under the same path.
+MIRROR = f"{FRONT}.streaming"
 #: The names that `FRONT` exports.
 FRONT_NAMES = _words(
     """

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
@@ -89,6 +90,11 @@ def names_beside(documents: Iterable[Document], roots: Collection[str]) -> set[s
     )
 
 
+def is_constraint_file(path: Path) -> bool:
+    """Whether a list only says which versions are allowed, judging by its name."""
+    return "constraint" in path.name
+
+
 def is_generated(text: str) -> bool:
     """Whether a tool generated a requirements file from another file.
 
@@ -129,12 +135,6 @@ def rewrite_listed(document: Document, rule: str) -> Iterator[Edit | Finding]:
 COMMANDS: frozenset[Kind] = frozenset(
     {"cluster", "docker", "magic", "pipfile", "pyproject", "setup_cfg", "shell"}
 )
-
-
-def requires_petastorm(document: Document) -> bool:
-    """Whether a document other than Python lists or installs Petastorm, and may be edited."""
-    is_lock = document.kind == "requirements" and is_generated(document.text)
-    return not is_lock and any(True for _ in required(document))
 
 
 def required(

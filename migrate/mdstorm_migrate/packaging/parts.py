@@ -16,6 +16,7 @@ from mdstorm_migrate.base.document import Document, Segment, Shift
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import installed, runs, runs_in_string
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS
+from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule
 
 Span = tuple[int, int]
@@ -97,9 +98,8 @@ def _commands(module: PythonModule) -> Iterator[Part]:
     """Yield the strings that install Petastorm and run what only Petastorm has."""
     for string in module.scopes.strings if "install" in module.text else ():
         value = str(string.value)
-        is_statement = isinstance(module.scopes.parents.get(string), ast.Expr)
-        is_installing = "install" in value and not is_statement and any(installed(value))
-        if is_installing and any(runs_in_string(value, "")):
+        is_installing = "install" in value and any(installed(value))
+        if is_installing and not is_docstring(module, string) and any(runs_in_string(value, "")):
             yield Part((module.span(string),), is_bare=_is_bare(value))
 
 

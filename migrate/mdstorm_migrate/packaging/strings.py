@@ -24,7 +24,7 @@ from mdstorm_migrate.packaging.requirement import (
 )
 from mdstorm_migrate.packaging.rewriting import Place
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.calls import reads, reads_of_value, words_before
+from mdstorm_migrate.python.calls import is_docstring, reads, reads_of_value, words_before
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 
 #: Arguments, keys and functions that take requirements for pip to install, also as a single string.
@@ -89,7 +89,7 @@ def required_in(
     """
     value, span = str(string.value), inner_span(module, string)
     parent = module.scopes.parents.get(string)
-    if isinstance(parent, ast.Expr):  # a docstring, or an example
+    if is_docstring(module, string):
         return
     place: Place = "string"
     tool: Literal["pip", "conda"] | None = "pip"

@@ -54,7 +54,7 @@ def moved_to(module: PythonModule, binding: Binding) -> petastorm.Counterpart | 
     return petastorm.counterpart(*old)
 
 
-def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
+def incidental_names(module: PythonModule, target: str) -> list[str]:
     """Return the used names that only the star import of `target` provides, and only by accident.
 
     Other files may use them, if they import all names of this one. Names that another star import
@@ -63,8 +63,6 @@ def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[st
     Parameters
     ----------
     module : PythonModule
-    scope : Scope
-        The scope of the star import.
     target : str
         The module of Petastorm.
     """
@@ -93,7 +91,7 @@ def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> boo
     if shadowed(module, binding) or is_fallback_import(module, binding):
         return False
     if binding.name == "*":
-        return petastorm.is_module(target) and not incidental_names(module, name.scope, target)
+        return petastorm.is_module(target) and not incidental_names(module, target)
     if isinstance(binding.statement, ast.ImportFrom) and not petastorm.is_module(target):
         is_compared = target == petastorm.VERSION and any(use.first_missing for use in name.uses)
         return moved_to(module, binding) is not None and not is_compared

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from itertools import chain
 
+from mdstorm_migrate.mosaicml.names import FRONT
 from mdstorm_migrate.petastorm.names import CONVERTER_METHODS, NEW_ROOT, is_petastorm
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, PARQUET, REMOVED_KEYWORDS
 from mdstorm_migrate.python.calls import (
@@ -272,7 +273,7 @@ def _names_parquet(node: ast.expr) -> bool:
 def _is_of_library(module: PythonModule, call: ast.Call) -> bool:
     """Whether a function comes from outside of the project and of Python's standard library."""
     root = (library_of(module, call.func) or "").partition(".")[0]
-    known = {"", NEW_ROOT, f"{NEW_ROOT}_backend", *sys.stdlib_module_names}
+    known = {"", NEW_ROOT, FRONT, *sys.stdlib_module_names}
     is_known = root in known or is_in_project(module.document.path, root)
     return not is_known and _SHOWING.fullmatch(last_name(call.func)) is None
 

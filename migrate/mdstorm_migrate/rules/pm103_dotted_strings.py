@@ -387,7 +387,7 @@ def _may_be_of_project(module: PythonModule, string: ast.Constant) -> bool:
 def _is_code(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is a program that imports Petastorm: several statements, or after ``-c``."""
     code = str(string.value)
-    if _IMPORT.search(code) is None or isinstance(module.scopes.parents.get(string), ast.Expr):
+    if _IMPORT.search(code) is None or is_docstring(module, string):
         return False
     try:
         statements = ast.parse(textwrap.dedent(code)).body

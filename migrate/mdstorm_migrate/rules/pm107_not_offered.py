@@ -160,7 +160,7 @@ def _leaked_names(module: PythonModule, binding: Binding) -> Iterator[Finding]:
     """Yield a finding for a star import of names that Petastorm only imports for its own use."""
     target = binding.target or ""
     if binding.name == "*" and petastorm.is_module(target):
-        names = incidental_names(module, binding.scope, target)
+        names = incidental_names(module, target)
         if names:
             which = ", ".join(f"`{name}`" for name in names)
             what = f"`from {target} import *` gives this file {which}, by accident"

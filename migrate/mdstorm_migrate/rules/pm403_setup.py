@@ -25,6 +25,7 @@ from mdstorm_migrate.packaging.rewriting import (
 )
 from mdstorm_migrate.packaging.strings import required_in
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
 from mdstorm_migrate.rules.commands import elsewhere
 from mdstorm_migrate.rules.rule import rule
@@ -69,10 +70,10 @@ def _string_results(
     In a ``setup.py`` with another requirement that is left open, a requirement waits for it.
     """
     value, span = str(string.value), inner_span(module, string)
-    is_docstring = isinstance(module.scopes.parents.get(string), ast.Expr)
-    runs = rewrite_runs(module.document, CODE, *span) if span and not is_docstring else ()
+    is_text = is_docstring(module, string)
+    runs = rewrite_runs(module.document, CODE, *span) if span and not is_text else ()
     edits = [one for one in runs if isinstance(one, Edit)]  # others may be messages
-    if not (is_docstring or edits):
+    if not (is_text or edits):
         yield from _commands(module, string)
     is_using = len(edits) < len(_USING.findall(value))
     yield from () if is_using else edits

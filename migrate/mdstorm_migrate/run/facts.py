@@ -22,6 +22,7 @@ from mdstorm_migrate.base.document import (
     SourceError,
     is_setup_script,
 )
+from mdstorm_migrate.mosaicml.names import FRONT
 from mdstorm_migrate.packaging.commands import (
     TARGETS,
     dotted_values,
@@ -31,6 +32,7 @@ from mdstorm_migrate.packaging.commands import (
 )
 from mdstorm_migrate.packaging.lists import (
     COMMANDS,
+    is_constraint_file,
     is_generated,
     is_inventory,
     names_beside,
@@ -62,8 +64,6 @@ from mdstorm_migrate.sources.plain import kind_of
 
 #: The two libraries that code uses.
 ROOTS = (OLD_ROOT, NEW_ROOT)
-#: The package that takes the place of MosaicML Streaming.
-BACKEND = f"{NEW_ROOT}_backend"
 #: What imports Petastorm itself: Horovod's Spark estimators, and the examples in Petastorm's wheel.
 _THROUGH = words(
     "horovod.spark.keras horovod.spark.torch horovod.spark.lightning horovod.spark.common.store "
@@ -72,7 +72,9 @@ _THROUGH = words(
 )
 _THROUGH_ROOTS = {one.partition(".")[0] for one in _THROUGH}
 #: Words in code that must be parsed to know what it imports.
-_PARSED = tuple(word.encode() for word in (*ROOTS, "import_module", "importorskip", "__import__"))
+_PARSED = tuple(
+    word.encode() for word in (*ROOTS, "import_module", *(f"{one}(" for one in RESOLVING))
+)
 #: An import of one of the libraries in code that cannot be parsed.
 _UNPARSED = re.compile(rf"^[^#\n]*\b(?:from|import)[ \t]+({'|'.join(ROOTS)})\b", re.MULTILINE)
 #: A string that may be the name of a module to import, or of a part of one of the libraries.
@@ -436,7 +438,7 @@ def _imported_in(function: ast.FunctionDef, text: str) -> Iterator[str]:
 def _named_in(document: Document) -> Iterator[str]:
     """Yield the dotted names that a document other than code configures, and what it runs."""
     if document.kind in _CONFIGURED:
-        for root in (*ROOTS, BACKEND):
+        for root in (*ROOTS, FRONT):
             values = dotted_values(document.text, root)
             names = (one for key, one, _, _ in values if key in TARGETS or is_configured(one))
             yield from (one.replace(":", ".") for one in names)
@@ -584,7 +586,7 @@ def _installation(path: Path, documents: Sequence[Document], kind: Kind | None) 
     code = "\n".join(one.text for one in documents if one.kind == "python")
     copies = frozenset(word for one in _COPY.findall(commands) for word in _WORD.findall(one))
     extras = _REQUIRED_EXTRAS.findall(text)
-    is_list = "constraint" not in path.name and not is_generated(text)
+    is_list = not is_constraint_file(path) and not is_generated(text)
     installs = frozenset(required_names(documents)) if is_list else frozenset()
     beside = frozenset(names_beside(documents, ROOTS)) if kind in LISTS else installs
     return {

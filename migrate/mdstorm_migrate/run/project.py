@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from mdstorm_migrate.base.document import Kind, is_setup_script
 from mdstorm_migrate.base.needs import Needs
-from mdstorm_migrate.packaging.lists import COMMANDS
+from mdstorm_migrate.packaging.lists import COMMANDS, is_constraint_file
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_within
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import LISTS, ROOTS, RUNNING, Facts
@@ -296,7 +296,7 @@ class Project:
             brought |= {"pandas"}
         roots = {one.partition(".")[0] for one in imports}
         needed = dict.fromkeys(name for module, name in _INSTALLED.items() if module in roots)
-        is_constraint = "constraint" in path.name
+        is_constraint = is_constraint_file(path)
         transitive = () if is_constraint else tuple(one for one in needed if one not in brought)
         return replace(
             plain,

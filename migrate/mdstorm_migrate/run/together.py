@@ -22,6 +22,7 @@ from pathlib import Path, PurePath
 
 from mdstorm_migrate.base.document import Source
 from mdstorm_migrate.base.needs import Given, Needs
+from mdstorm_migrate.mosaicml.names import FRONT
 from mdstorm_migrate.mosaicml.names import ROOT as STREAMING
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_within
 from mdstorm_migrate.python.flows import Flows
@@ -29,7 +30,7 @@ from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.run.check import Violation, check
 from mdstorm_migrate.run.decisions import decide
 from mdstorm_migrate.run.discover import CODE, LARGEST, LARGEST_TEXT, is_code
-from mdstorm_migrate.run.facts import BACKEND, Facts, facts
+from mdstorm_migrate.run.facts import Facts, facts
 from mdstorm_migrate.run.imports import ImportGraph
 from mdstorm_migrate.run.migration import FileMigration, Proposals, is_relevant
 from mdstorm_migrate.run.names import given_alone, given_to
@@ -209,7 +210,7 @@ def _streaming_needs(project: Project, paths: Iterable[Path], plain: Needs) -> d
         is_user = any(is_within(one, STREAMING) for one in imports)
         if is_user and not is_in_project(path, STREAMING):
             names = (name for one in paths for name in project.facts[one].imports)
-            is_moved = any(is_within(name, root) for name in names for root in (NEW_ROOT, BACKEND))
+            is_moved = any(is_within(name, root) for name in names for root in (NEW_ROOT, FRONT))
             plain = replace(plain, moved=is_moved)
             return {of: replace(plain, importers=(shown(path, of),)) for of in paths}
     return dict.fromkeys(paths, plain)

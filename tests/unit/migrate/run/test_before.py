@@ -489,8 +489,12 @@ def test_second_run_keeps_what_command_outside_of_lists_needs(tmp_path: Path) ->
     assert after(tmp_path, "docker/Dockerfile") == both
 
 
-def test_petastorm_requirement_is_kept_for_horovod_estimators(tmp_path: Path) -> None:
-    code = "from horovod.spark.keras import KerasEstimator\n"
+@each(
+    "from horovod.spark.keras import KerasEstimator\n",
+    "from horovod.spark.keras import \\\n    KerasEstimator\n",
+    "from pydoc import locate\nlocate('horovod.spark.keras.KerasEstimator')\n",
+)
+def test_petastorm_requirement_is_kept_for_horovod_estimators(code: str, tmp_path: Path) -> None:
     write(tmp_path, a_py=code, requirements_txt="horovod\npetastorm\n")
     assert after(tmp_path) == "horovod\npetastorm\n"
     write(tmp_path, horovod__spark__keras_py=CODE)  # the project's own copy of Horovod
