@@ -119,11 +119,13 @@ def escaping_reader(module: PythonModule) -> Iterator[Remark]:
             if isinstance(value, ast.Call) and value in opening and value.args:
                 value = value.args[0]
             is_returned = isinstance(value, ast.Name) and value.id == item.optional_vars.id
-            if is_returned and _function_of(module, node) is _function_of(module, item):
+            if is_returned and _enclosing_function(module, node) is _enclosing_function(
+                module, item
+            ):
                 yield Remark(node, what, remedy)
 
 
-def _function_of(module: PythonModule, node: ast.AST) -> ast.AST | None:
+def _enclosing_function(module: PythonModule, node: ast.AST) -> ast.AST | None:
     functions = ast.FunctionDef | ast.AsyncFunctionDef
     return next((one for one in module.ancestors(node) if isinstance(one, functions)), None)
 
@@ -197,7 +199,7 @@ _HANDING = re.compile(r"\.(?:dump|exit|publish|push|put|send|set|write|xcom_push
 #: How a query reads files.
 _READING = re.compile(r"parquet|\bfrom\b", re.IGNORECASE)
 #: Functions that return the same paths in a different form.
-_SAME = re.compile(
+_SAME_PATHS = re.compile(
     "Path|basename|chain|choice|concat|enumerate|filter|format|fspath|islice|iter|join|list|max|min"
     "|next|removeprefix|replace|reversed|sample|set|sorted|split|str|strip|tuple|urlparse|zip"
 )
@@ -258,7 +260,7 @@ def _used_files(module: PythonModule) -> Iterator[tuple[str, ast.expr]]:
 def _is_same(function: ast.expr) -> bool:
     """Whether a function returns the same paths in a different form; a method `set` stores them."""
     is_setter = isinstance(function, ast.Attribute) and function.attr == "set"
-    return not is_setter and _SAME.fullmatch(last_name(function)) is not None
+    return not is_setter and _SAME_PATHS.fullmatch(last_name(function)) is not None
 
 
 def _reads_files(query: ast.expr) -> bool:

@@ -1,7 +1,8 @@
 """Facts: what the bytes of a file show by themselves, the same before and after its migration.
 
-Only this module finds what code imports and what lists install. `run.project` relates the facts of
-all files to each other.
+What code imports is found in its statements by `python.links`, or in text that is not parsed by
+`run.imports`; this module adds what it imports by name, configures and runs, and what lists
+install. `run.project` relates the facts of all files to each other.
 """
 
 from __future__ import annotations
@@ -131,19 +132,19 @@ _WORD = re.compile(r"[^\s\\\[\]\"',]+")
 
 @dataclass(frozen=True)
 class Facts:
-    """What the bytes of a file show by themselves.
+    """What the bytes of a file show by themselves, and whether a library has to stay for it.
 
     Attributes
     ----------
-    mentions : bool
-        Whether it mentions Petastorm; only then is it migrated.
+    is_examined : bool
+        Whether rules look for edits in it: it mentions Petastorm, or objects of Petastorm reach it.
     kind : Kind or None
         The kind of its only document; None if it has several, or was not read: then its name
         determines its kind.
     links : Links
         What links its code to other files.
     makes_loaders : bool
-        Whether it does not mention Petastorm, but calls a method that makes a converter's loaders.
+        Whether it calls a method that makes a converter's loaders.
     imports : frozenset of str
         The dotted names that code imports, also by their names in strings, that configuration
         creates, and that commands run.
@@ -154,7 +155,8 @@ class Facts:
     patched : frozenset of str
         The libraries among `ROOTS` whose parts it replaces by their dotted names.
     is_installing : bool
-        Whether strings in its code require or install one of the libraries.
+        Whether it is a ``setup.py``, or strings in its code require or install one of the
+        libraries.
     installs : frozenset of str
         The distributions that it requires or installs.
     beside : frozenset of str
@@ -190,7 +192,7 @@ class Facts:
     seen : Seen
     """
 
-    mentions: bool = False
+    is_examined: bool = False
     kind: Kind | None = None
     links: Links = field(default_factory=Links)
     makes_loaders: bool = False

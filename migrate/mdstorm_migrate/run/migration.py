@@ -159,7 +159,7 @@ class FileMigration:
         self._file = self._attempt(self._parsed, DecodedFile("", ()))
         known = self._attempt(self._known, None)
         self.facts = self.facts_after = replace(
-            linked(Path(path or ""), data, known), mentions=True
+            linked(Path(path or ""), data, known), is_examined=True
         )
 
     def _attempt(self, step: Callable[[], _Result], default: _Result) -> _Result:

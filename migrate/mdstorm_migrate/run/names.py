@@ -21,8 +21,8 @@ from mdstorm_migrate.run.facts import Facts
 from mdstorm_migrate.run.imports import TEST, ImportGraph, closure
 
 
-class Part(NamedTuple):
-    """A part of the project: a ``module``, ``function``, ``method``, ``class``, or an ``object``.
+class Entity(NamedTuple):
+    """A ``module``, ``function``, ``method`` or ``class`` of the project, or an ``object`` of one.
 
     `name` is the qualified name in the file, for an object that of its class.
     """
@@ -32,8 +32,8 @@ class Part(NamedTuple):
     name: str = ""
 
 
-#: A path in Petastorm, with ``()`` at its end for an object that a call makes; or a `Part`.
-Value: TypeAlias = str | Part
+#: A path in Petastorm, with ``()`` at its end for an object that a call makes; or an `Entity`.
+Value: TypeAlias = str | Entity
 #: The values of keyword arguments; without a name, those that ``**`` unpacks.
 _Named: TypeAlias = Sequence[tuple[str | None, set[Value]]]
 #: Keywords with the arguments of another function, as in ``Thread(target=fit, args=(conv,))``.
@@ -56,9 +56,9 @@ def given_to(
     parse : callable
         Returns the flows of files.
     """
-    mentioning = {path: one.links for path, one in facts.items() if one.mentions}
+    mentioning = {path: one.links for path, one in facts.items() if one.is_examined}
     # Files that make a converter's loaders count even if no value is seen to reach them.
-    loading = {path for path, one in facts.items() if one.makes_loaders and not one.mentions}
+    loading = {path for path, one in facts.items() if one.makes_loaders and not one.is_examined}
     reached = closure(mentioning, graph.importers) & loading
     solver = _Solver(graph)
     wanted = mentioning.keys() | reached
@@ -245,7 +245,7 @@ class _Solver:
             return found
         readers["*"].add(self._reader)
         for value in set(known.get("*", ())):
-            if isinstance(value, Part):
+            if isinstance(value, Entity):
                 found |= self._read(value.path, symbol, seen | {path})
             elif counterpart(value, symbol):
                 found.add(f"{value}.{symbol}")
@@ -265,9 +265,9 @@ class _Solver:
             case "path", str(path):
                 return {path}
             case "function" | "class" as kind, str(name):
-                return {Part(kind, self._path, name)}
+                return {Entity(kind, self._path, name)}
             case "self", str(name):
-                return {Part("object", self._path, name)}
+                return {Entity("object", self._path, name)}
             case "import", FileImport() as item:
                 return self._of_import(item)
             case "attribute", owner, str(name):
@@ -293,9 +293,9 @@ class _Solver:
     def _of_file(self, item: FileImport, file: Path) -> set[Value]:
         """Return what an import of one file provides."""
         if self._graph.is_whole(item, file):
-            return {Part("module", file)}
+            return {Entity("module", file)}
         if file not in self.flows:
-            return {Part("function", file, item.name)}
+            return {Entity("function", file, item.name)}
         return self._read(file, item.name)
 
     def _attribute(self, value: Value, name: str) -> set[Value]:
@@ -309,14 +309,16 @@ class _Solver:
         if value.kind == "module":
             is_parsed = value.path in self.flows
             return (
-                self._read(value.path, name) if is_parsed else {Part("function", value.path, name)}
+                self._read(value.path, name)
+                if is_parsed
+                else {Entity("function", value.path, name)}
             )
         if value.kind not in ("class", "object"):
             return set()
         found: set[Value] = set()
         for owner in self._lineage(value):
             for one in self._read(owner.path, f"{owner.name}.{name}"):
-                if not isinstance(one, Part) or one.kind != "function" or value.kind == "class":
+                if not isinstance(one, Entity) or one.kind != "function" or value.kind == "class":
                     found.add(one)
                 elif one.name in self.flows[one.path].properties:
                     found |= self._read(one.path, f"{one.name}()")
@@ -324,13 +326,13 @@ class _Solver:
                     found.add(one._replace(kind="method"))
         return found
 
-    def _lineage(self, value: Part) -> list[Part]:
+    def _lineage(self, value: Entity) -> list[Entity]:
         """Return a class, and its base classes in the project."""
         found = [value]
         for one in found:
             current, self._path = self._path, one.path
             for base in self.flows[one.path].bases.get(one.name, ()):
-                parts = (part for part in self._values(base) if isinstance(part, Part))
+                parts = (part for part in self._values(base) if isinstance(part, Entity))
                 found += [part for part in parts if part.kind == "class" and part not in found]
             self._path = current
         return found
@@ -343,7 +345,7 @@ class _Solver:
         found: set[Value] = set()
         for number, values in enumerate([*given, *(values for _, values in named)], 1):
             for value in values:
-                if isinstance(value, Part) and value.kind in ("function", "method"):
+                if isinstance(value, Entity) and value.kind in ("function", "method"):
                     found |= self._call(value, given[number:], named)
         return found
 
@@ -395,9 +397,9 @@ class _Solver:
             return
         _, owner, name = target
         for value in self._values(owner) if values else ():
-            if isinstance(value, Part) and value.kind in ("class", "object"):
+            if isinstance(value, Entity) and value.kind in ("class", "object"):
                 self._grow(value.path, f"{value.name}.{name}", values)
-            elif isinstance(value, Part) and value.kind == "module":
+            elif isinstance(value, Entity) and value.kind == "module":
                 self._grow(value.path, name, values)
 
     def _fixture(self, name: str) -> set[Value]:

@@ -13,7 +13,7 @@ shows the comment's subject.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mdstorm_migrate.base.document import COMMENTED, Document, TodoComment, todo_comments, todo_text
@@ -56,7 +56,10 @@ def todos_of(
         Whether to insert comments.
     """
     existing = {comment.start: comment for comment in todo_comments(document)}
-    found = Todos()
+    ordered = sorted(findings, key=lambda one: one.start)
+    reported = [one for one in ordered if not one.is_open_todo]
+    places = {id(one): _place(document, module, one) for one in reported if one.remedy is not None}
+    own = _comments_of(document, reported, places, existing)
     # A comment of an earlier run also stands for places that it had in common with this one.
     covered: set[tuple[str, str]] = {
         _cause(one)
@@ -64,36 +67,45 @@ def todos_of(
         for comment in existing.values()
         if one.remedy and comment.rule == one.rule and comment.text.endswith(_cause(one)[1])
     }
-    claimed: set[int] = set()
-    ordered = sorted(findings, key=lambda one: one.start)
-    reported = [one for one in ordered if not one.is_open_todo]
-    places = {id(one): _place(document, module, one) for one in reported if one.remedy is not None}
-    remedies = {one.remedy for one in reported}
-    marked: set[int] = set()
-    for one in reported:
-        place = places.get(id(one))
-        above = [] if place is None else _comments_above(document, place, existing)
-        # Comments that a person has reworded also count, unless they match another finding.
-        candidates = (
-            comment
-            for comment in above
-            if comment.rule == one.rule
-            and comment.start not in claimed
-            and (comment.text == one.remedy or comment.text not in remedies)
-        )
-        comment = min(candidates, key=lambda found: found.text != one.remedy, default=None)
-        if comment is not None:
-            claimed.add(comment.start)
-            marked.add(id(one))
-            covered.add(_cause(one))
+    covered |= {_cause(one) for one in reported if id(one) in own}
+    found = Todos()
     for one in reported:
         place, cause = places.get(id(one)), _cause(one)
         is_new = place is not None and insert and cause not in covered
         if place is not None and is_new:
             covered.add(cause)
             found.edits.append(_insertion(document, one, place))
-        found.findings.append(replace(one, is_marked=is_new or id(one) in marked))
+        found.findings.append(replace(one, is_marked=is_new or id(one) in own))
+    claimed = set(own.values())
     found.findings += [one for one in ordered if one.is_open_todo and one.start not in claimed]
+    return found
+
+
+def _comments_of(
+    document: Document,
+    reported: Sequence[Finding],
+    places: Mapping[int, int | None],
+    existing: dict[int, TodoComment],
+) -> dict[int, int]:
+    """Return the start of the existing comment of each finding that has one, by its `id`.
+
+    Comments that a person has reworded also count, unless they match another finding.
+    """
+    remedies = {one.remedy for one in reported}
+    found: dict[int, int] = {}
+    for one in reported:
+        place = places.get(id(one))
+        above = [] if place is None else _comments_above(document, place, existing)
+        candidates = (
+            comment
+            for comment in above
+            if comment.rule == one.rule
+            and comment.start not in found.values()
+            and (comment.text == one.remedy or comment.text not in remedies)
+        )
+        comment = min(candidates, key=lambda found: found.text != one.remedy, default=None)
+        if comment is not None:
+            found[id(one)] = comment.start
     return found
 
 
