@@ -94,8 +94,26 @@ _LOGGERS = frozenset(
 )
 #: A test of what is logged.
 _CHECKS_LOGS = re.compile(r"\bcaplog\b|\bassert(?:No)?Logs\b")
-#: The key of a logger's name in an INI file.
+_OTHER_MESSAGES = "mdstorm logs different messages under that name"
+#: The key of a logger's name in an INI file, and of the table of loggers in other formats: in YAML
+#: with a key on each line, and in JSON or YAML with braces.
 _LOGGER = "qualname"
+_TABLE = "loggers"
+_LOGGER_BLOCK = re.compile(
+    r"""^(?P<indent>[ ]*)loggers:[ \t]*(?:\#[^\n]*)?\r?\n
+    (?P<rows>(?:(?P=indent)[ ]+[^\n]*(?:\n|\Z)|[ \t]*\r?\n)+)""",
+    re.MULTILINE | re.VERBOSE,
+)
+_LOGGER_MAPPING = re.compile(r"""\bloggers["']?[ \t]*:\s*\{""")
+_LOGGER_KEY = re.compile(
+    rf"""(?<![\w.-])(?P<path>{names.OLD_ROOT}(?:\.\w+)*)["']?[ \t]*:(?=\s|["'\{{])"""
+)
+_NEW_LOGGER = re.compile(
+    rf"""(?<![\w.-]){names.NEW_ROOT}(?:\.\w+)*["']?[ \t]*:(?!\S)
+    | \bqualname[ \t]*[:=][ \t]*{names.NEW_ROOT}\b""",
+    re.VERBOSE,
+)
+_LOGGER_TOKEN = re.compile(rf"[{{}}]|{_LOGGER_KEY.pattern}")
 #: A line of an example in a docstring.
 _EXAMPLE = re.compile(
     r"""(?:^[ \t]*|(?<=["']))(?:>>>|\.\.\.)[ \t](?P<code>[^\r\n]*)""", re.MULTILINE
@@ -121,8 +139,39 @@ def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
     for key, path, start, stop in dotted_values(module.text, names.OLD_ROOT):
         if key in TARGETS:
             yield _renamed(path, start, stop, start, names.missing(path))
-        elif names.is_configured(path) and key != _LOGGER:
+        elif key == _LOGGER:
+            yield from _logger(module.text, path, start)
+        elif names.is_configured(path):
             yield _unknown(path, start, stop, "code")
+    for path, start in _loggers_of_tables(module.text) if _TABLE in module.text else ():
+        yield from _logger(module.text, path, start)
+
+
+def _loggers_of_tables(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the keys of tables `loggers` in YAML and JSON that are paths in Petastorm."""
+    for table in _LOGGER_BLOCK.finditer(text):
+        indent = re.match(r"\s*?([ ]*)(?=\S)", table["rows"])
+        for key in _LOGGER_KEY.finditer(text, *table.span("rows")):
+            line = text.rfind("\n", 0, key.start()) + 1
+            before = text[line : key.start("path")].rstrip("\"'")
+            if indent is not None and before == indent[1]:
+                yield key["path"], key.start("path")
+    for table in _LOGGER_MAPPING.finditer(text):
+        depth = 1
+        for token in _LOGGER_TOKEN.finditer(text, table.end()):
+            depth += {"{": 1, "}": -1}.get(token[0], 0)
+            if depth == 0:
+                break
+            if depth == 1 and token["path"]:
+                yield token["path"], token.start("path")
+
+
+def _logger(text: str, path: str, start: int) -> Iterator[Edit | Finding]:
+    """Yield the edit to the name of a logger in configuration, if mdstorm has a logger for it."""
+    is_new = _NEW_LOGGER.search(text) is not None
+    if names.is_module(path) and not is_new:
+        why = None if path in _SAME_LOGGERS else _OTHER_MESSAGES
+        yield _renamed(path, start, start + len(path), start, None, why, "logger")
 
 
 def _mocked(module: PythonModule, use: Use) -> Iterator[Finding]:
@@ -311,7 +360,7 @@ def _why(module: PythonModule, string: ast.Constant, use: _Use) -> str | None:
     """
     value = str(string.value)
     if use == "logger" and value not in _SAME_LOGGERS:
-        return "mdstorm logs different messages under that name"
+        return _OTHER_MESSAGES
     if use == "logger" and _checked_loggers(module):
         return "this file also checks names of loggers"
     if use == "configured":

@@ -276,6 +276,35 @@ def test_object_in_configuration_that_mdstorm_lacks_needs_manual_review(
 
 
 @each(
+    ("a.ini", "[logger_data]\nqualname = {0}.spark.spark_dataset_converter\n"),
+    (
+        "a.yaml",
+        "v: 1\nlog:\n  loggers:  # ours\n    x: {{level: INFO}}\n\n    {0}:\n      level: 40\n"
+        "    '{0}.spark.spark_dataset_converter':\n      petastorm: 1\n  petastorm: 2\n",
+    ),
+    ("a.yml", "loggers:\r\n  {0}:\r\n    level: ERROR\r\nroot:\r\n  petastorm: 1\r\n"),
+    ("a.yml", "loggers: {{x: {{petastorm: 1}}, {0}: {{level: ERROR}}}}\npetastorm: 1\n"),
+    ("a.json", '{{"loggers": {{\n  "{0}": {{"level": "ERROR"}}}}, "petastorm": 1}}\n'),
+)
+def test_logger_in_configuration_moves(path: str, text: str) -> None:
+    check_rewrite(text.format("petastorm"), text.format("mdstorm"), path)
+
+
+def test_logger_in_configuration_with_other_messages_needs_review() -> None:
+    text = "loggers:\n  petastorm.reader:\n    level: ERROR\n"
+    check_noop(text, "a.yaml")
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), "a.yaml", unsafe=True)
+
+
+@each(
+    "loggers:\n  petastorm:\n    level: ERROR\n  mdstorm:\n    level: ERROR\n",
+    "loggers:\n  petastorm.workers_pool:\n    level: ERROR\nx:\n  petastorm:\n",
+)
+def test_logger_in_configuration_that_both_have_or_mdstorm_lacks_stays(text: str) -> None:
+    check_silence(text, "a.yaml")
+
+
+@each(
     ("a.yaml", "loader: petastorm.pytorch.BatchedDataLoader  # fast\n"),
     ("a.json", '{"reader": {"made by": "petastorm.make_reader", "n": 2}}\n'),
     ("a.toml", "[loader]\nclass = 'petastorm.pytorch.DataLoader'\n"),
@@ -288,7 +317,6 @@ def test_dotted_name_under_other_key_needs_manual_review(path: str, text: str) -
 
 
 @each(
-    ("a.ini", "[logger_data]\nqualname = petastorm.spark.spark_dataset_converter\n"),
     (
         "a.yaml",
         "i: petastorm:latest\na: petastorm\nb: petastorm.yaml\nc: petastorm.pytorch and others\n",
