@@ -108,7 +108,7 @@ class TransformSpec(Described):
         self.edit_fields = list(edit_fields or [])
         self.removed_fields = list(removed_fields or [])
         self.selected_fields = None if selected_fields is None else list(selected_fields)
-        self.keeps_rows = keeps_rows
+        self.keeps_rows = bool(keeps_rows)
         self._mdstorm_edited()
 
     def _mdstorm_edited(self) -> dict[str, EditedField]:

@@ -19,7 +19,7 @@ import pytest
 from tests.kit.readers import write_parquet
 from tests.kit.small_datasets import write_numbers
 
-from mdstorm import make_batch_reader, make_reader
+from mdstorm import TransformSpec, convert, make_batch_reader, make_reader, open_dataset
 from mdstorm.errors import MDStormError
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.reader import Reader
@@ -29,6 +29,7 @@ from mdstorm_backend import (
     ElasticOrder,
     ExactOrder,
     MDSWriter,
+    Stream,
     StreamingDataLoader,
     StreamingDataset,
 )
@@ -44,6 +45,7 @@ LOWEST: dict[str, int | None] = {
     **dict.fromkeys(["results_queue_size", "shuffle_row_drop_partitions", "world_size"], 1),
     **dict.fromkeys(["max_image_bytes", "max_file_bytes", "download_retry", "size_limit"], 1),
     **dict.fromkeys(["shard_count", "max_workers"], 1),
+    **dict.fromkeys(["shard_size", "choose"], 0),
     **dict.fromkeys(["seed", "shard_seed", "shuffle_seed", "workers", "prefetch", "retry"], 0),
     **dict.fromkeys(["predownload", "rank", "cur_shard", "padded_to", "window"], 0),
     **dict.fromkeys(["epoch", "skip_batches", "num_samples", "batches", "batch", "row"], 0),
@@ -55,7 +57,12 @@ IGNORED = {
     *("cache_location", "cache_size_limit", "cache_row_size_estimate", "files_below"),
 }
 #: What messages call arguments, if not by their names.
-CALLED = {"schema_fields": "Fields", "cache_limit": "cache limit", "validate_hash": "hash"}
+CALLED = {
+    "schema_fields": "Fields",
+    "cache_limit": "cache limit",
+    "validate_hash": "hash",
+    "shard_size": "shard size",
+}
 #: Values with an effect. Products with the number of rows do not fit into 8 bits.
 VALUES: dict[str, Any] = {
     **{"cur_shard": 1, "shard_count": 2, "rank": 1, "world_size": 2, "num_epochs": 3},
@@ -145,6 +152,17 @@ def written(data: Data, **given: Any) -> Any:
     return sorted((file.name, file.read_bytes()) for file in out.rglob("*") if file.is_file())
 
 
+def of_stream(data: Data, **given: Any) -> Any:
+    streams = [Stream(local=data.mds.url, **given)]
+    return taken(StreamingDataset(streams=streams, batch_size=SIZE))
+
+
+def converted_files(data: Data, **given: Any) -> Any:
+    out = data.folder / f"converted {len([*data.folder.iterdir()])}"
+    found = convert(data.parquet, str(out), **given)
+    return [file.read_bytes() for file in sorted(out.glob("*.mds*"))], found.shard_sizes
+
+
 def loads(loader: Any, data: Data, **given: Any) -> Any:
     loader.load_state_dict(**{"state": data.state(), **given})
     return with_state(loader)
@@ -183,7 +201,7 @@ class Entry:
 #: Arguments that say what is read, and some whose values have other rules.
 FIRST = {
     *("dataset_url", "dataset_url_or_urls", "reader", "dataset", "local", "remote", "split"),
-    *("out", "state", "obj", "streams", "stream_name"),
+    *("out", "state", "obj", "streams", "stream_name", "source", "url", "df"),
     # Sizes in bytes may be text and fractions. These flags may be None. Only Parquet files have it.
     *("size_limit", "cache_limit", "download_timeout", "follows_world", "filesystem"),
 }
@@ -255,6 +273,21 @@ ENTRIES = {
     "Trace.rows": Entry(
         Trace.rows,
         lambda data, **given: data.loader(2).trace().rows(**{"batch": 1, **given}).tolist(),
+    ),
+    "Trace.find": Entry(
+        Trace.find,
+        lambda data, **given: data.loader().trace().find(**{"rows": [1], **given}).to_pydict(),
+    ),
+    "Trace.shard_and_row": Entry(
+        Trace.shard_and_row, lambda data, **given: data.loader().trace().shard_and_row(**given)
+    ),
+    "Stream": Entry(Stream.__init__, of_stream, frozenset({"keep_zip"})),
+    "convert": Entry(convert, converted_files, frozenset({"spark", "progress", "keep_row_groups"})),
+    "open_dataset": Entry(
+        open_dataset, lambda data, **given: open_dataset(data.parquet, **given).to_table()
+    ),
+    "TransformSpec": Entry(
+        TransformSpec.__init__, lambda data, **given: repr(vars(TransformSpec(**given)))
     ),
     "Trace.where": Entry(Trace.where, lambda data, **given: data.loader().trace().where(**given)),
 }

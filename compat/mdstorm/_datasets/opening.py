@@ -8,7 +8,7 @@ from typing import Any
 
 from mdstorm._datasets.sources import Openable, open_source, opened
 from mdstorm_backend.base import suggests_keywords
-from mdstorm_backend.datasets import SampleDataset, add_columns, check_row_numbers
+from mdstorm_backend.datasets import SampleDataset, add_columns, check_file_bytes, check_row_numbers
 from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow
 from mdstorm_backend.tables import AsOf
 
@@ -92,6 +92,7 @@ def open_dataset(
     {'id': [3, 0]}
     """
     check_row_numbers("row_numbers", row_numbers)
+    check_file_bytes("max_file_bytes", max_file_bytes)
     dataset = open_source(
         source,
         storage_options=storage_options,

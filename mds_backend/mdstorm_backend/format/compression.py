@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mdstorm_backend.base.checks import check_list, check_text
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.storage import Buffer
@@ -55,6 +56,7 @@ def level_of(compression: str) -> int | None:
 
 def check_compression(compression: str | None) -> None:
     """Raise InvalidArgumentError unless `compression` is None, ``"name"`` or ``"name:level"``."""
+    check_text("compression", compression or None)
     if compression is not None:
         _parse(compression)
 
@@ -192,6 +194,7 @@ def check_hashes(names: Iterable[str] | None) -> tuple[str, ...]:
     """
     if isinstance(names, str):
         raise ArgumentTypeError(f"hashes must be a list, found {names!r}: write [{names!r}]")
+    check_list("hashes", names)
     found = tuple(names or ())
     if list(found) != sorted(set(found)):
         raise InvalidArgumentError(

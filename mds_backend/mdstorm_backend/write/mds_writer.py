@@ -11,14 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from mdstorm_backend import errors
-from mdstorm_backend.base import (
-    OwnContext,
-    check_flag,
-    check_integer,
-    check_list,
-    check_mapping,
-    check_text,
-)
+from mdstorm_backend.base import OwnContext, check_flag, check_integer, check_mapping
 from mdstorm_backend.display import (
     Described,
     Description,
@@ -135,8 +128,6 @@ class MDSWriter(Described, OwnContext):
         flags = {"keep_local": keep_local, "progress_bar": progress_bar, "exist_ok": exist_ok}
         for name, value in flags.items():
             check_flag(name, value)
-        check_text("compression", compression or None)
-        check_list("hashes", hashes)
         check_mapping("storage_options", storage_options)
         check_integer("max_workers", max_workers, lowest=1)
         check_integer("retry", retry, lowest=0)
