@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, string_value
 
 #: ``%run ./utils``, in a cell or in a comment of a Databricks notebook.
 RUN = re.compile(
@@ -28,8 +28,13 @@ _RESOLVES = re.compile(
     rf"\b(?:{'|'.join(_RESOLVING)})\(\s*(?:(?![\s\"'])|([\"'])[^\"'\n]*\1\s*[+%.])"
 )
 
+#: Functions that import a module by its name, and those that find an object in one.
+_IMPORTING = ("import_module", "__import__", "run_module")
+_FINDING = ("import_string", "locate", "resolve_name")
 #: A script that code executes, as in ``exec(open("utils.py").read())``.
-_EXECUTED = re.compile(r"\bexec(?:file)?\([^\n]{0,80}?[\"'](?P<path>[^\"'\s]{1,200}\.py)[\"']")
+_EXECUTED = re.compile(
+    r"\b(?:exec(?:file)?|run_path)\([^\n]{0,80}?[\"'](?P<path>[^\"'\s]{1,200}\.py)[\"']"
+)
 #: ``compat.petastorm``, in code or in a string such as the target of a mock; and its name as an
 #: argument or a key, as in ``patch.object(compat, "petastorm")`` and ``vars(compat)["petastorm"]``.
 _OWNER = re.compile(
@@ -44,7 +49,7 @@ _OWNED = (f".{OLD_ROOT}", f'"{OLD_ROOT}"', f"'{OLD_ROOT}'", f"{OLD_ROOT}=")
 #: ``f"{MODULE}.petastorm"``, or another string that assembles the path of the name in a module.
 _ASSEMBLED = re.compile(rf"(?:[}}\"']|%s)\.{OLD_ROOT}\b")
 #: A string that may be the path of a module, or of something in it.
-_NAMED = re.compile(r"[\"'](?P<dots>\.*)(?P<path>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)[\"']")
+_NAMED = re.compile(r"[\"'](?P<dots>\.*)(?P<path>[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)*)[\"']")
 #: A string that may be the path of a module.
 _MODULE = re.compile(r"[\"'](?:\w+\.)*(\w+)[\"']")
 
@@ -153,12 +158,20 @@ def imported_by_name(call: ast.Call) -> FileImport | None:
     """Return what ``import_module("lib.pool")`` imports, or None for other calls."""
     match call:
         case ast.Call(
-            func=ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module"),
-            args=[ast.Constant(str(written)), *_],
-        ):
-            module = written.lstrip(".")
-            level = len(written) - len(module)
-            return None if is_petastorm(module) else FileImport(module, level, "", "")
+            func=ast.Name(function) | ast.Attribute(attr=function),
+            args=[ast.Constant(str(written)), *others],
+        ) if function in (*_IMPORTING, *_FINDING):
+            path, _, name = written.partition(":")
+            module = path.lstrip(".")
+            level = len(path) - len(module)
+            packages = (*others[:1], *(one.value for one in call.keywords if one.arg == "package"))
+            package = next(filter(None, map(string_value, packages)), "")
+            if level and package:
+                above = package.split(".")[: len(package.split(".")) + 1 - level]
+                module, level = ".".join([*above, module]), 0
+            if function in _FINDING and not name:
+                module, _, name = module.rpartition(".")
+            return None if is_petastorm(module) else FileImport(module, level, name, "")
     return None
 
 
@@ -170,7 +183,7 @@ def named_modules(text: str) -> Iterator[FileImport]:
     is_lazy = "__getattr__" in text
     is_naming = is_lazy or "pytest_plugins" in text or resolves(text)
     for string in _NAMED.finditer(text) if is_naming else ():
-        level, path = len(string["dots"]), string["path"]
+        level, path = len(string["dots"]), string["path"].replace(":", ".")
         module, dot, name = path.rpartition(".")
         if not is_petastorm(path) and (dot or level or is_lazy):
             yield FileImport(module, level or int(not dot), name, "")
@@ -178,8 +191,9 @@ def named_modules(text: str) -> Iterator[FileImport]:
 
 def runs_of(text: str) -> Iterator[FileImport]:
     """Yield the notebooks that ``%run`` runs, and the scripts that code executes."""
-    for word, pattern in (("%run", RUN), ("exec", _EXECUTED)):
-        for run in pattern.finditer(text) if word in text else ():  # most files have neither
+    for words, pattern in ((("%run",), RUN), (("exec", "run_path"), _EXECUTED)):
+        is_there = any(word in text for word in words)
+        for run in pattern.finditer(text) if is_there else ():  # most files have neither
             yield FileImport(run["path"].removesuffix("\\n"), -1, "*", "*")
 
 
