@@ -51,6 +51,8 @@ class Local:
 
 def shadowed(module: PythonModule, binding: Binding) -> Local | None:
     """Return user code that an import of Petastorm may find instead, or None for the library."""
+    if _surroundings(module) is None:
+        return None
     name = None
     if binding.target and binding.target.startswith(f"{binding.imported_module}."):
         name = binding.target.rpartition(".")[2]
@@ -64,6 +66,8 @@ def shadow_of(module: PythonModule, path: str, name: str | None = None) -> Local
     single file ``petastorm.py`` has no submodules such as ``petastorm.spark``.
     """
     around = _surroundings(module)
+    if around is None:
+        return None
     if around.is_stub:
         return Local(f"{OLD_ROOT}/", "stubs")
     for package, shown in around.packages:
@@ -92,14 +96,17 @@ class _Surroundings:
 
 
 @lru_cache(maxsize=1)
-def _surroundings(module: PythonModule) -> _Surroundings:
+def _surroundings(module: PythonModule) -> _Surroundings | None:
+    """Return what the imports of a file may find instead of the library, or None for nothing."""
     if module.document.path is None:
-        return _Surroundings(Path())
+        return None
     file = Path(os.path.abspath(module.document.path))
     is_script = not (file.parent / "__init__.py").exists()
     own = file.with_name(f"{OLD_ROOT}.py")
     has_file = is_script and own != file and own.is_file() and not is_databricks_notebook(own)
     packages = _packages(file.parent, _added_folders(module.text))
+    if not (packages or has_file or is_stub(file)):
+        return None
     return _Surroundings(file, is_stub(file), is_script, packages, has_file)
 
 

@@ -37,9 +37,10 @@ import pkgutil
 from collections.abc import Sequence
 from functools import cache
 
+from mdstorm_migrate.base.document import Kind
 from mdstorm_migrate.rules.rule import RULES, Rule
 
-__all__ = ["Rule", "all_rules", "find_rule"]
+__all__ = ["Rule", "all_rules", "find_rule", "rules_for"]
 
 
 @cache
@@ -48,6 +49,14 @@ def all_rules() -> Sequence[Rule]:
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return [RULES[code] for code in sorted(RULES)]
+
+
+@cache
+def rules_for(kind: Kind, *, is_about_needs: bool) -> Sequence[Rule]:
+    """Return the rules that check documents of a kind: those about needs, or the others."""
+    return [
+        one for one in all_rules() if kind in one.kinds and one.is_about_needs is is_about_needs
+    ]
 
 
 def find_rule(code: str) -> Rule | None:

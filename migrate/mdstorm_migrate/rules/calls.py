@@ -114,14 +114,15 @@ def escaping_reader(module: PythonModule) -> Iterator[Remark]:
         item = module.scopes.parents.get(call)
         if not (isinstance(item, ast.withitem) and isinstance(item.optional_vars, ast.Name)):
             continue
-        for node in ast.walk(module.scopes.parents[item]):
-            value = node.value if isinstance(node, ast.Return) else None
+        block = module.scopes.parents[item]
+        for node in module.scopes.nodes[ast.Return]:
+            value = node.value
             if isinstance(value, ast.Call) and value in opening and value.args:
                 value = value.args[0]
             is_returned = isinstance(value, ast.Name) and value.id == item.optional_vars.id
-            if is_returned and _enclosing_function(module, node) is _enclosing_function(
-                module, item
-            ):
+            function = _enclosing_function(module, item)
+            is_of_block = is_returned and block in module.ancestors(node)
+            if is_of_block and _enclosing_function(module, node) is function:
                 yield Remark(node, what, remedy)
 
 

@@ -33,7 +33,7 @@ from mdstorm_migrate.python.calls import REPLACING
 from mdstorm_migrate.python.flows import Flows, flows_of
 from mdstorm_migrate.python.imports import imported_names, reached_uses
 from mdstorm_migrate.python.module import PythonModule, parse_python
-from mdstorm_migrate.rules import all_rules
+from mdstorm_migrate.rules import rules_for
 from mdstorm_migrate.rules.pm000_open_todos import CODE as OPEN_TODO
 from mdstorm_migrate.run import review
 from mdstorm_migrate.run.discover import CODE
@@ -270,8 +270,7 @@ class FileMigration:
         """Run the rules about code on a document, and keep what is selected."""
         found = [
             one
-            for rule in all_rules()
-            if part.document.kind in rule.kinds and not rule.is_about_needs
+            for rule in rules_for(part.document.kind, is_about_needs=False)
             for one in rule.check(part.document if part.module is None else part.module)
         ]
         findings = [one for one in found if isinstance(one, Finding)]
@@ -418,7 +417,7 @@ def _about_needs(
     document: Document, module: PythonModule | None, needs: Needs
 ) -> Iterator[Edit | Finding]:
     """Yield the results of the rules about needs, with the needs of the part where each one is."""
-    rules = [one for one in all_rules() if one.is_about_needs and document.kind in one.kinds]
+    rules = rules_for(document.kind, is_about_needs=True)
     parts = parts_of(document, module) if needs.parts else []
     for own in dict.fromkeys(needs.parts) or [needs]:
         document.needs = own

@@ -30,8 +30,9 @@ def test_call_with_different_behaviour_is_reported(code: str, text: str, fragmen
     check_finding(IMPORTS + text, code, fragment)
 
 
-def test_reader_returned_by_inner_function_is_not_reported() -> None:
-    text = WITH.format("def rows(): return r\n        yield from rows()\n")
+@each("def rows(): return r\n        yield from rows()\n", "r = len(list(r))\n    return r\n")
+def test_return_by_inner_function_or_after_the_block_is_not_reported(body: str) -> None:
+    text = WITH.format(body)
     assert not [one for one in migrate(IMPORTS + text).findings if one.rule == "PM114"]
 
 
