@@ -196,7 +196,9 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 #: Methods that hand a value to other programs.
-_HANDING = re.compile(r"\.(?:dump|exit|publish|push|put|send|set|write|xcom_push)\Z")
+_HANDING = re.compile(
+    r"(?<!sys)(?<!\bstderr)(?<!\bstdout)\.(?:dump|exit|publish|push|put|send|set|write|xcom_push)\Z"
+)
 #: How a query reads files.
 _READING = re.compile(r"parquet|\bfrom\b", re.IGNORECASE)
 #: Functions that return the same paths in a different form.

@@ -9,12 +9,14 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import (
     install_commands,
+    installed,
     is_commented_out,
     rewrite_commands,
 )
 from mdstorm_migrate.packaging.lists import is_generated, rewrite_listed
 from mdstorm_migrate.packaging.requirement import find_requirements
 from mdstorm_migrate.packaging.rewriting import left
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.rules.rule import rule
 
 _ARGUMENT = re.compile(r"^[ \t]*ARG[ \t]+(?P<name>\w+)(?:=[^\s#]*)?[ \t]*(?:\r?\n|\Z)", re.M | re.I)
@@ -105,5 +107,9 @@ def _is_installed_by_name(text: str, start: int) -> bool:
     name = found["name"] or found["env"]
     if found["argument"] and _FOR_IMAGE.search(name):
         return True
-    use = re.compile(rf"\$[{{(]?{name}\b")
-    return any(use.search(text, *span) for _, *span in install_commands(text))
+    use = re.compile(rf"\$(?:{name}\b|[{{(]{name}\b[^{{}}()]*[}})])")
+    return any(
+        any(True for _ in installed(use.sub(OLD_ROOT, text[first:last])))
+        for _, first, last in install_commands(text)
+        if use.search(text, first, last)
+    )

@@ -85,6 +85,8 @@ _NO_EFFECT = "mdstorm may not look up this name there: check that the mock has a
 _MOCKED = "autodoc_mock_imports"
 #: Functions that find an installed distribution by name.
 _DISTRIBUTIONS = frozenset({"distribution", "get_distribution", "version_option"})
+#: Functions that only show a name.
+_SHOWING = frozenset({"debug", "info", "print"})
 #: A value of ``filterwarnings(module=…)``, itself a regular expression, that matches Petastorm's
 #: modules.
 _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
@@ -187,11 +189,11 @@ def _mocked(module: PythonModule, use: Use) -> Iterator[Finding]:
 
 
 #: What takes a string: code that resolves names, a function that finds loggers, a filter of
-#: warnings, a function that finds an installed distribution, a comparison with what configuration
-#: names, a function that finds the classes in a pickle, or perhaps code that resolves names. Or the
-#: string is code itself.
+#: warnings, a function that finds an installed distribution, perhaps among other code, a comparison
+#: with what configuration names, a function that finds the classes in a pickle, or perhaps code
+#: that resolves names. Or the string is code itself.
 _Use: TypeAlias = Literal[
-    "resolved", "logger", "filter", "version", "configured", "pickle", "unknown", "code"
+    "resolved", "logger", "filter", "version", "asked", "configured", "pickle", "unknown", "code"
 ]
 
 
@@ -209,6 +211,10 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
             yield from _allowed(module, string)
         elif use == "unknown":
             yield _unknown(value, *span, "this file" if resolves(module.text) else "code")
+        elif use == "asked":
+            what = "the version of a distribution is looked up here by this name"
+            remedy = f'{what}: look up "{names.NEW_ROOT}"'
+            yield Finding(CODE, "manual", *span, what, remedy)
         elif use == "code":
             what = "this string is code that imports Petastorm"
             remedy = f"{what}: import mdstorm in it"
@@ -260,13 +266,16 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
         return None
     if _is_logger(module, string):
         return "logger"
-    if _version_call(module, string) is not None:
-        return "unknown" if _is_looked_up(module, string) else "version"
+    call = _version_call(module, string)
+    if call is not None and (_asking(module, string) or _is_only_asked(module, string)):
+        return "version"
     if _is_resolved(module, string):
         return "resolved"
     if _is_configured(module, string):
         return "configured"
-    return "unknown" if _may_be_resolved(module, string) else None
+    if _may_be_resolved(module, string):
+        return "unknown"
+    return None if call is None else "asked"
 
 
 def _examples(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Finding]:
@@ -570,34 +579,60 @@ def _is_filter(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _version_call(module: PythonModule, string: ast.Constant) -> ast.Call | None:
-    """Return the call that looks up an installed distribution, or its version, by this name."""
-    for one in (string, *_items(module, string)) if string.value == names.OLD_ROOT else ():
-        call = call_with_first(module, one)
-        function = function_of(module, call)
-        if function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text):
-            return call
-    return None
+    """Return the call that looks up an installed distribution, or its version, by this name.
+
+    The name may be an item of a list, over which a loop calls the function.
+    """
+    if string.value != names.OLD_ROOT:
+        return None
+    items = (item for _, items in _iterated(module, string) for item in items)
+    return next(filter(None, (_asking(module, one) for one in (string, *items))), None)
 
 
-def _items(module: PythonModule, string: ast.Constant) -> Iterator[ast.AST]:
-    """Yield the reads of the variable that a loop over a list with a string binds."""
+def _asking(module: PythonModule, name: ast.AST) -> ast.Call | None:
+    """Return the call that looks up a distribution by a name, if one does."""
+    call = call_with_first(module, name)
+    function = function_of(module, call)
+    is_asking = function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text)
+    return call if is_asking else None
+
+
+def _iterated(
+    module: PythonModule, string: ast.Constant
+) -> Iterator[tuple[ast.AST, list[ast.AST]]]:
+    """Yield the uses of the list with a string, and the reads of the items in each loop over it."""
     listed = module.scopes.parents.get(string)
     if isinstance(listed, ast.List | ast.Set | ast.Tuple):
         for one in (listed, *reads_of_value(module, listed)):
-            yield from reads_bound(module, module.scopes.parents[one], one)
+            loop = module.scopes.parents[one]
+            found = (*reads_bound(module, loop, one),)
+            yield loop, [item for item in found if loop in module.ancestors(item)]
 
 
-def _is_looked_up(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether the file also looks up or compares a listed name, as a key of what it collects."""
-    if not isinstance(module.scopes.parents.get(string), ast.List | ast.Set | ast.Tuple):
-        return False
+def _is_only_asked(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether the version is all that code looks up by a name, which it may also show."""
     others = (one for one in module.scopes.strings if one.value == string.value)
-    parents = (module.scopes.parents.get(one) for one in others if one is not string)
-    return any(
-        isinstance(one, ast.Compare | ast.Subscript)
-        or (isinstance(one, ast.Call) and called(one) == "get")
-        for one in parents
-    )
+    if any(_is_key(module.scopes.parents.get(one)) for one in others):
+        return False
+    uses = [*_iterated(module, string)]
+    items = [item for _, items in uses for item in items]
+    is_iterated = all(items or isinstance(use, ast.Assign | ast.AnnAssign) for use, items in uses)
+    return is_iterated and all(_asking(module, one) or _is_shown(module, one) for one in items)
+
+
+def _is_key(owner: ast.AST | None) -> bool:
+    """Whether what has a name compares it, or looks it up."""
+    is_get = isinstance(owner, ast.Call) and called(owner) == "get"
+    return is_get or isinstance(owner, ast.Compare | ast.Subscript)
+
+
+def _is_shown(module: PythonModule, name: ast.AST) -> bool:
+    match module.scopes.parents.get(name):
+        case ast.Call() as call:
+            return called(call) in _SHOWING
+        case ast.DictComp(key=key):
+            return key is name
+    return isinstance(module.scopes.parents.get(name), ast.FormattedValue | ast.Tuple)
 
 
 def _missing_in_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:

@@ -60,6 +60,7 @@ def test_path_that_others_get_is_reported_and_does_not_block_migration(
 @each(
     "from petastorm import make_batch_reader\nmake_batch_reader(c.file_urls)\n",
     "print(c.cache_dir_url, len(c.file_urls))\nlog.info('%s', c.file_urls)\n",
+    "sys.exit(f'no files in {c.cache_dir_url}')\nsys.stderr.write(c.cache_dir_url)\n",
     "assert c.file_urls\nall(u.endswith('/x') for u in c.file_urls)\n",
     "import pandas as pd\npd.concat(map(describe, c.file_urls))\n",
     "import json, mlflow\njson.dumps(c.file_urls)\nmlflow.log_param('u', c.cache_dir_url)\n",

@@ -170,6 +170,7 @@ def test_variable_that_command_installs_needs_manual_review(path: str, text: str
 
 @each(
     ("Dockerfile", "ARG BACKEND=petastorm\nRUN pip install $BACKENDS\nRUN ./test $BACKEND\n"),
+    ("a.sh", "E=petastorm\nconda create -n $E x && pip install --target $E -r $E/dev.txt\n"),
     ("a.sh", "NAME=petastorm\n# pip install $NAME\ndocker build --build-arg DATA=petastorm .\n"),
 )
 def test_other_variable_is_only_mentioned(path: str, text: str) -> None:
