@@ -60,6 +60,8 @@ class Flows:
         The base classes of each class.
     fields : dict of str to tuple of str
         The annotated names of each class, which are the parameters of a dataclass.
+    detached : set of str
+        Class methods, without the parameter for the class, and static methods.
     properties : set of str
         The functions that are called by reading an attribute.
     fixtures : dict of str to str
@@ -76,6 +78,7 @@ class Flows:
     parameters: dict[str, tuple[str, ...]] = field(default_factory=dict)
     bases: dict[str, tuple[Term, ...]] = field(default_factory=dict)
     fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    detached: set[str] = field(default_factory=set)
     properties: set[str] = field(default_factory=set)
     fixtures: dict[str, str] = field(default_factory=dict)
     tested: dict[str, str] = field(default_factory=dict)
@@ -320,6 +323,10 @@ class _Reader:
         if self.scopes[node].is_class and plain and "staticmethod" not in decorators:
             kind = "class" if "classmethod" in decorators else "self"
             self.flow(f"{name}.{plain[0].arg}", (kind, name.rpartition(".")[0]))
+        if decorators & {"classmethod", "staticmethod"}:
+            self.found.detached.add(name)
+        if "classmethod" in decorators:
+            self.found.parameters[name] = self.found.parameters[name][1:]
         if decorators & {"property", "cached_property"}:
             self.found.properties.add(name)
         if "fixture" in decorators:

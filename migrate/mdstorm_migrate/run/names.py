@@ -320,7 +320,11 @@ class _Solver:
             for one in self._read(owner.path, f"{owner.name}.{name}"):
                 if not isinstance(one, Entity) or one.kind != "function" or value.kind == "class":
                     found.add(one)
-                elif one.name in self.flows[one.path].properties:
+                    continue
+                own = self.flows[one.path]
+                if one.name in own.detached:
+                    found.add(one)
+                elif one.name in own.properties:
                     found |= self._read(one.path, f"{one.name}()")
                 else:
                     found.add(one._replace(kind="method"))

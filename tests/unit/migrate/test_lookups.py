@@ -211,9 +211,10 @@ def check(text: str, *, exists: bool, moves: bool) -> None:
 @pytest.mark.parametrize("owner", ["petastorm.reader", "petastorm.hdfs.namenode"])
 def test_name_is_looked_up_in_one_library(way: str, owner: str) -> None:
     exists, moves = owner == "petastorm.reader", WAYS[way].is_whole
-    for lookup in OF_MODULES:
+    first, step = (0, 1) if exists else ([*WAYS].index(way) % 3, 3)
+    for lookup in OF_MODULES[first::step]:
         check(program(WAYS[way], lookup, owner), exists=exists, moves=moves)
-    for lookup in OF_OBJECTS:
+    for lookup in OF_OBJECTS[first::step]:
         check(program(WAYS[way], lookup, f"{owner}.make_reader"), exists=exists, moves=moves)
 
 

@@ -39,6 +39,44 @@ FORMS = [
     "{name} = {{}}\n{name}.setdefault('key', {value})",
     "self.{name} = {value}",
     "class Settings:\n    {name} = {value}",
+    "{name}, = [{value}]",
+    "{name} = [{value}][0]",
+    "{name} = tuple([{value}])",
+    "for {name} in [{value}][:1]: pass",
+    "{name} = 'x' + {value}",
+    "{name} = '%s' % {value}",
+]
+#: Calls that return a value, or what contains it; only objects of Petastorm are followed in them.
+CALLS = [
+    "{name} = [{value}].pop()",
+    "{name} = {{'key': {value}}}.get('key')",
+    "for first, {name} in {{'key': {value}}}.items(): pass",
+    "{name} = {value}.strip()",
+    "for index, {name} in enumerate([{value}]): pass",
+    "for first, {name} in zip([1], [{value}]): pass",
+    "for {name} in sorted([{value}]): pass",
+    "{name} = list(reversed([{value}]))",
+    "{name} = next(iter([{value}]))",
+    "{name} = dict(key={value})['key']",
+    "{name} = '{{}}'.format({value})",
+    "{name} = ','.join([{value}])",
+    "{name} = os.path.join('x', {value})",
+    "{name} = copy.copy({value})",
+    "def f(given): return given\n{name} = f({value})",
+    "def f(given=None): return given\n{name} = f(given={value})",
+    "def f():\n    yield {value}\nfor {name} in f(): pass",
+    "def f(): return {value}\n{name} = run(f)",
+    "def f(given): return given\n{name} = run(f, {value})",
+    "def f(given): return given\n{name} = run(f, args=({value},))",
+    "def f(given): return given\n{name} = partial(f, {value})()",
+    "class A:\n    @staticmethod\n    def f(given): return given\n{name} = A.f({value})",
+    "class A:\n    @classmethod\n    def f(cls, given): return given\n{name} = A.f({value})",
+    "class A:\n    def f(self, given): return given\n{name} = A().f({value})",
+    "class A:\n    @classmethod\n    def f(cls, given): return given\n{name} = A().f({value})",
+    "class A:\n    @staticmethod\n    def f(given): return given\n{name} = A().f({value})",
+    "class A:\n    def __init__(self, x): self.x = x\n{name} = A({value}).x",
+    "class A:\n    @property\n    def x(self): return {value}\n{name} = A().x",
+    "@dataclass\nclass A:\n    x: object\n{name} = A({value}).x",
 ]
 #: What a value is, how it is used, and the rule with a finding there.
 USES = {
@@ -89,6 +127,11 @@ def test_value_is_found_in_scopes_that_it_reaches(use: str, code: str, is_same: 
     result = migrate(head + code.format(value=value, used=used.format("x")), todo=False)
     assert result.errors == ()
     assert (rule in {found.rule for found in result.findings}) is is_same
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_files_are_found_through_calls(call: str) -> None:
+    assert is_found("files of a converter", [call])
 
 
 @given(st.sampled_from([*USES]), st.lists(st.sampled_from(FORMS), min_size=2, max_size=3))
