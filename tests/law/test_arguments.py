@@ -327,7 +327,7 @@ def test_wrong_argument_raises_error_with_its_name_and_value(name: str, data: Da
     entry, faults = ENTRIES[name], []
     for parameter in entry.parameters():
         if isinstance(parameter.default, int) and not isinstance(parameter.default, bool):
-            assert parameter.name in LOWEST
+            assert parameter.name in LOWEST, "add its lowest value"
         large = [1 << 64] if parameter.name in LOWEST.keys() - UNBOUNDED else []
         for value, is_wrong in [
             *((value, True) for value in entry.wrong(parameter)),
