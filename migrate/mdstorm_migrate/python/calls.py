@@ -109,8 +109,7 @@ def reads_bound(
     attributes |= {name for name, scope in homes if scope is not None and scope.is_class}
     for name in {name for name, _ in homes}:
         for read in module.scopes.references.get(name, ()):
-            home = read.scope.home(name)
-            if read.node is not value and (home is None or (name, home) in homes):
+            if read.node is not value and (name, read.scope.home(name)) in homes:
                 yield read.node
     for node in module.scopes.nodes[ast.Attribute] if attributes else ():
         if node.attr in attributes and isinstance(node.ctx, ast.Load) and node is not value:
