@@ -570,12 +570,18 @@ def _extras(text: str, imports: frozenset[str], modules: Sequence[PythonModule])
             yield extra
         elif any(one in text for one in names):  # this is the faster test
             code = _NO_MODULE.sub("", text)
-            for module in modules:
-                for string in module.scopes.nodes[ast.Constant]:
-                    value = str(string.value)
-                    if any(one in value for one in names) and is_docstring(module, string):
-                        code = code.replace(module.source_of(string), "")
+            for docstring in _docstrings(modules) if any(one in code for one in names) else ():
+                code = code.replace(docstring, "")
             yield from [extra] if any(one in code for one in names) else []
+
+
+def _docstrings(modules: Sequence[PythonModule]) -> Iterator[str]:
+    """Yield the strings that are whole statements, as they are written."""
+    for module in modules:
+        for statement in _statements(module.tree):
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str())):
+                    yield module.source_of(statement)
 
 
 # What is installed
