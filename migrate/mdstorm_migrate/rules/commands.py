@@ -22,10 +22,11 @@ from mdstorm_migrate.rules.rule import rule
 _ARGUMENT = re.compile(r"^[ \t]*ARG[ \t]+(?P<name>\w+)(?:=[^\s#]*)?[ \t]*(?:\r?\n|\Z)", re.M | re.I)
 _VERSION = re.compile(r"[=<>~!]=?[ ]*\d")
 #: The name of a setting that pip gets, such as ``EXTRA_PIP_PACKAGES``, or of Ansible's module, up
-#: to one of its words.
+#: to one of its words; and how Databricks' command and its API get the name of a library.
 _FOR_PIP = re.compile(
-    r"""pip\w*["']?[ \t]*[:=]\s*(?:\{?[ ]*name[ ]*:[\s\[-]*)?["']?(?:[\w.,\[\]-]+[ ]+)*\Z""",
-    re.IGNORECASE,
+    r"""pip\w*["']?[ \t]*[:=]\s*(?:\{?[ ]*name[ ]*:[\s\[-]*)?["']?(?:[\w.,\[\]-]+[ ]+)*\Z
+    | (?:--pypi-package[ =]|\bpackage\\?["'][ ]*:)[ ]*\\?["']?\Z""",
+    re.IGNORECASE | re.VERBOSE,
 )
 #: The name of a variable or a setting, up to one of the words of its value.
 _SET = re.compile(

@@ -613,7 +613,7 @@ def _installation(path: Path, documents: Sequence[Document], kind: Kind | None) 
 
 def _paths(text: str) -> Iterator[str]:
     """Yield the paths of files and folders that commands name, also as modules."""
-    yield from _PATH.findall(text)
+    yield from (one for one in _PATH.findall(text) if one.strip("./"))
     yield from (f"{one.replace('.', '/')}.py" for one in _MODULE.findall(text))
 
 

@@ -100,7 +100,12 @@ class Project:
         self.installers = [
             part for part in self.parts if self.installed(part) and not self._is_record(part.path)
         ]
-        having = {path.parent for path, one in lists.items() if one.installs.intersection(ROOTS)}
+        # A job that installs for itself installs nothing for others beside it.
+        having = {
+            path.parent
+            for path, one in lists.items()
+            if one.installs.intersection(ROOTS) and self._kind(path) != "cluster"
+        }
         self._own = self._under(having)
 
     def installed(self, part: Part) -> frozenset[str]:
@@ -196,7 +201,8 @@ class Project:
         above = path.parent.parent if _is_deploying(path.parent) else path.parent
         last = self.parts_of(path)[-1]
         stages = {self.parts[one].name for one in self._family(part)}
-        stages |= {""} if last in self._family(part) else set()
+        is_whole = last in self._family(part)
+        stages |= {""} if is_whole else set()
         for other, whole in self.facts.items():
             services = self._open([other]) if whole.builds else []
             for service in services:
@@ -209,6 +215,21 @@ class Project:
                     for word in image.builds
                 ):
                     yield service
+        if is_whole:
+            yield from self._in_any_image
+
+    @cached_property
+    def _in_any_image(self) -> list[Part]:
+        """The containers that get no code and no packages but those of an image, of any name."""
+        return [
+            part
+            for part, one in self.parts.items()
+            if part.number > 0
+            and one.needs
+            and one.is_bare
+            and self._kind(part.path) == "cluster"
+            and not (self.facts[part.path].builds or self._serves_itself(part))
+        ]
 
     def _named(self, path: Path, words: Iterable[str]) -> list[Part]:
         """Return the files with these paths, and what is in folders with them."""

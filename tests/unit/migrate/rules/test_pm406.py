@@ -153,6 +153,8 @@ def test_search_for_petastorm_needs_manual_review_unless_it_stays(
     ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),
     ("pip install petastorm==0.9+acme\n", "petastorm==0.9+acme"),
     ("pip install hops-petastorm\n", "hops-petastorm"),
+    ("databricks libraries install --pypi-package petastorm\n", "petastorm"),
+    ('curl -d \'{"libraries": [{"pypi": {"package": "petastorm"}}]}\' u\n', "petastorm"),
 )
 def test_conda_install_or_fork_needs_manual_review(text: str, fragment: str) -> None:
     check_held(text, "PM406", fragment, "setup.sh")

@@ -228,6 +228,37 @@ def test_service_is_served_by_the_image_of_another_service(word: str, tmp_path: 
     assert after == image.format("mdstorm petastorm", "torch")
 
 
+_JOB = """\
+kind: Job
+spec:
+  template:
+    spec:
+      containers:
+      - name: a
+        image: acme/read
+        command: ["petastorm-generate-metadata.py", "u"]
+"""
+
+
+@each("COPY src/t.py /app/", "COPY src /app", "WORKDIR /app\nCOPY src/t.py ./", "COPY . /app")
+def test_job_without_packages_is_served_by_the_images_of_the_project(
+    copy: str, tmp_path: Path
+) -> None:
+    image = f"FROM x AS a\nRUN pip install torch\nFROM x\nRUN pip install {{}}\n{copy}\n"
+    files = {"src/t.py": READS, "k8s/job.yaml": _JOB, "Dockerfile": image.format("petastorm")}
+    assert written(tmp_path, files)["Dockerfile"] == image.format("mdstorm petastorm")
+
+
+def test_list_serves_a_job_beside_one_with_own_installation(tmp_path: Path) -> None:
+    command = '["sh", "-c", "pip install {} && python -c \'import {}\'"]'
+    old = '["petastorm-generate-metadata.py", "u"]'
+    files = {"t.py": READS, "requirements.txt": "petastorm\n", "k8s/job.yaml": _JOB}
+    files["k8s/count.yaml"] = _JOB.replace(old, command.format("petastorm", "petastorm"))
+    after = written(tmp_path, files)
+    assert after["requirements.txt"] == "mdstorm\npetastorm\n"
+    assert after["t.py"] == MOVED
+
+
 @each(
     ("run.sh", "{}\npetastorm-generate-metadata.py u\n"),
     (".gitlab-ci.yml", "a:\n  script:\n    - {}\n    - petastorm-generate-metadata.py --x u\n"),
