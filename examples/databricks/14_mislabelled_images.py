@@ -126,14 +126,15 @@ print(f"a share of {share:.2f} of the rows with the largest loss have a wrong la
 # MAGIC %md
 # MAGIC ## See them
 # MAGIC
-# MAGIC From the run's id alone, `load_trace` finds the data and the rows of each step. Its dataset
-# MAGIC reads single rows, with the content of their files.
+# MAGIC From the run's id, `load_trace` finds the data and the rows of each step. Its dataset reads
+# MAGIC single rows, with the content of their files: those below the directories that you allow
+# MAGIC here, because a run may have been logged by anyone.
 
 # COMMAND ----------
 
 import matplotlib.pyplot as plt
 
-trace = mdstorm.mlflow.load_trace(run.info.run_id)
+trace = mdstorm.mlflow.load_trace(run.info.run_id, files_below=[IMAGES])
 shown = np.sort(suspects[-8:])
 figure, axes = plt.subplots(2, 4, figsize=(5, 3))
 for axis, row in zip(axes.flat, trace.dataset[shown]):

@@ -57,7 +57,7 @@ def test_run_command_executes_program_like_python(target: list[str], folder: Pat
     done = run(*target, "--help", "-m", "a b", code=7)
     assert done.stdout.splitlines() == [
         f"--help -m a b {folder}",
-        "__mp_main__ mdstorm_backend.errors",
+        "__mp_main__ mdstorm.errors",
     ]
     assert done.stderr == ""
 
