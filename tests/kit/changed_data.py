@@ -1,6 +1,5 @@
 """Change the files of a dataset while another process reads it, and classify the rows it gets."""
 
-import importlib
 import os
 import shutil
 import threading
@@ -207,11 +206,13 @@ def run(path: Path, kind: str, read: Open, change: str, moment: str, new: Path) 
         "old" if all rows of both epochs are the old ones, "new" if all are the new ones, the
         message of an error after old rows only, and otherwise what is wrong.
     """
-    if read is tf:  # so that each child need not
-        importlib.import_module("tensorflow")
     context: Any = get_context("fork")
+    if read is tf:  # its threads do not survive a fork if another test has started them
+        context = get_context("forkserver")
+        context.set_forkserver_preload(["tensorflow", __name__])
     results = context.SimpleQueue()
-    process = context.Process(target=_child, args=(results, path, kind, read, change, moment, new))
+    arguments = path, kind, read, change, moment, new
+    process = context.Process(target=_child, args=(results, dict(os.environ), *arguments))
     process.start()
     process.join()
     if process.exitcode:
@@ -250,7 +251,8 @@ def _descendants(pid: int) -> Iterator[int]:
             yield from _descendants(int(child))
 
 
-def _child(results: Any, *arguments: Any) -> None:
+def _child(results: Any, environment: dict[str, str], *arguments: Any) -> None:
+    os.environ.update(environment)
     try:
         results.put(_read(*arguments))
     except Exception as error:
