@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 from tests.kit.readers import (
@@ -31,6 +32,7 @@ from mdstorm.tf_utils import (
     make_petastorm_dataset,
     tf_tensors,
 )
+from mdstorm.transform import TransformSpec
 from mdstorm.unischema import Unischema, UnischemaField
 
 #: Loops without Keras may resume within an epoch.
@@ -374,6 +376,21 @@ def first(dataset: Any) -> dict[str, Any]:
     }
 
 
+def by_dataset(reader: Any) -> dict[str, Any]:
+    return first(make_petastorm_dataset(reader))
+
+
+def by_graph(reader: Any) -> dict[str, Any]:
+    """Return the type and value of each of the first tensors in graph mode."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        tensors = tf_tensors(reader)
+        found = session.run(tensors)
+    return {
+        name: (tensor.dtype, np.asarray(value).tolist())
+        for (name, tensor), value in zip(tensors._asdict().items(), found, strict=True)
+    }
+
+
 @pytest.mark.filterwarnings("ignore::UnicodeWarning")
 @pytest.mark.parametrize("skip", [0, 1], ids=["blocks", "items"])
 def test_batch_tensors_have_petastorm_types(url: str, skip: int) -> None:
@@ -418,12 +435,77 @@ def test_row_tensors_have_petastorm_types(url: str, skip: int) -> None:
     }
 
 
-@pytest.mark.parametrize("dtype", [np.object_, np.complex64])
+DAYS = ["2020-01-01", "2262-01-01"]
+#: For each declared type, the type in TensorFlow, the values, and what TensorFlow returns if they
+#: differ. First the types for which Petastorm has a mapping, then those that only mdstorm reads.
+DECLARED: dict[Any, tuple[Any, list[Any], list[Any] | None]] = {
+    np.bool_: (tf.bool, [False, True], None),
+    np.int8: (tf.int8, [-(2**7), 2**7 - 1], None),
+    np.int16: (tf.int16, [-(2**15), 2**15 - 1], None),
+    np.int32: (tf.int32, [-(2**31), 2**31 - 1], None),
+    np.int64: (tf.int64, [-(2**63), 2**63 - 1], None),
+    np.uint8: (tf.uint8, [0, 2**8 - 1], None),
+    np.uint16: (tf.int32, [0, 2**16 - 1], None),
+    np.uint32: (tf.int64, [0, 2**32 - 1], None),
+    np.float32: (tf.float32, [-0.5, 2.0**127], None),
+    np.float64: (tf.float64, [-0.1, 1e300], None),
+    np.str_: (tf.string, ["a", "ü"], [b"a", "ü".encode()]),
+    np.bytes_: (tf.string, [b"a", b"\xff"], None),
+    np.datetime64: (tf.int64, np.array(DAYS, "datetime64[ns]").tolist(), None),
+    np.uint64: (tf.uint64, [0, 2**64 - 1], None),
+    np.float16: (tf.float16, [-0.5, 65504.0], None),
+    np.longlong: (tf.int64, [-(2**63), 2**63 - 1], None),
+    np.ulonglong: (tf.uint64, [0, 2**64 - 1], None),
+}
+#: All types of NumPy itself; of durations, transforms of batches make microseconds.
+ALL = {kind for kind in np.sctypeDict.values() if kind.__module__ == "numpy"} - {np.timedelta64}
+
+
+@pytest.mark.filterwarnings("ignore::UnicodeWarning")
+@pytest.mark.parametrize("shape", [(), (2,)], ids=["scalars", "arrays"])
+@pytest.mark.parametrize("tensors", [by_dataset, by_graph], ids=["dataset", "graph"])
+@with_either
+def test_declared_types_have_petastorm_tensors(
+    reader: Any, tensors: Any, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Columns of each declared type, which a transform returns."""
+    names = {f"c{number}": kind for number, kind in enumerate(DECLARED)}
+
+    def values(kind: Any, row: int) -> Any:
+        given = DECLARED[kind][1]
+        dtype = "datetime64[ns]" if kind is np.datetime64 else kind
+        array = np.array(given if shape else given[row], dtype)
+        return array if shape else array[()]
+
+    def edit(item: Any) -> Any:
+        if isinstance(item, dict):
+            return {name: values(kind, item["row"]) for name, kind in names.items()}
+        columns = {n: [values(kind, row) for row in item["row"]] for n, kind in names.items()}
+        return pd.DataFrame(columns)
+
+    edited = [(name, kind, shape, False) for name, kind in names.items()]
+    spec = TransformSpec(edit, edit_fields=edited, removed_fields=["row"])
+    url = write_parquet(tmp_path / "rows", {"row": [0, 1]})
+    found = tensors(reader(url, transform_spec=spec))
+    for name, kind in names.items():
+        dtype, given, expected = DECLARED[kind]
+        wanted = given if expected is None else expected
+        if kind is np.datetime64 and reader is row_reader and not shape:
+            wanted = [nanoseconds // 1000 for nanoseconds in wanted]  # as Petastorm's rows
+        if reader is row_reader and not shape:
+            wanted = wanted[0]
+        elif reader is batch_reader and shape:
+            wanted = [wanted, wanted]
+        assert (kind, *found[name]) == (kind, dtype, wanted)
+
+
+@pytest.mark.parametrize("dtype", sorted(ALL - {*DECLARED}, key=repr))
 def test_types_with_no_tensorflow_equivalent_raise_error(dtype: Any) -> None:
-    reader = ItemReader([], batched=False)
-    reader.schema = Unischema("S", [UnischemaField("c", dtype, ())])  # type: ignore[attr-defined]
-    with pytest.raises(InvalidArgumentError, match="Unknown mapping of numpy"):
-        make_petastorm_dataset(reader)
+    for make in (make_petastorm_dataset, tf_tensors):
+        reader = ItemReader([], batched=False)
+        reader.schema = Unischema("S", [UnischemaField("c", dtype, ())])  # type: ignore[attr-defined]
+        with tf.Graph().as_default(), pytest.raises(InvalidArgumentError, match="Unknown mapping"):
+            make(reader)
 
 
 class TestNulls:
