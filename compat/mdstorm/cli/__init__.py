@@ -13,8 +13,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable
+from contextlib import redirect_stdout
 from difflib import get_close_matches
-from io import TextIOWrapper
+from io import TextIOBase, TextIOWrapper
 from typing import Any, TypeVar
 
 import click
@@ -68,8 +69,26 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
+class _Output(TextIOBase):
+    """A standard output that only has `write`, with the other methods that click and rich need."""
+
+    def __init__(self, write: Callable[[str], Any]) -> None:
+        self._write = write
+
+    def write(self, text: str) -> int:
+        self._write(text)
+        return len(text)
+
+
 class CommandGroup(click.Group):
     """A click group that prints errors from mdstorm and the operating system as one line."""
+
+    def main(self, *args: Any, **keywords: Any) -> Any:
+        """Run the command line under any standard output to which ``print`` can write."""
+        if sys.stdout is None or hasattr(sys.stdout, "flush"):
+            return super().main(*args, **keywords)
+        with redirect_stdout(_Output(sys.stdout.write)):
+            return super().main(*args, **keywords)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

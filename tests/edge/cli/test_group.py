@@ -4,9 +4,11 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -44,8 +46,8 @@ def test_manual_names_every_command_in_its_table() -> None:
     assert sorted(set(named)) == commands()
 
 
-class Writer:
-    """A standard output as logging tools make it, which is not a file."""
+class Bare:
+    """A standard output that only has what ``print`` needs."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -54,15 +56,28 @@ class Writer:
         self.text += text
         return len(text)
 
+    def getvalue(self) -> str:
+        return self.text
+
+
+class Writer(Bare):
+    """A standard output as logging tools make it, which is not a file."""
+
     def flush(self) -> None:
         pass
 
 
+#: What programs put in the place of ``sys.stdout``.
+with_each_stdout = pytest.mark.parametrize("stdout", [StringIO, Bare, Writer, lambda: None])
+
+
+@with_each_stdout
 @pytest.mark.parametrize("options", [(), ("--format", "json")], ids=["text", "json"])
 @pytest.mark.parametrize("command", ["inspect", "head", "verify", "audit", "migrate"])
 def test_command_writes_to_a_replaced_stdout(
     command: str,
     options: tuple[str, ...],
+    stdout: Callable[[], Any],
     dataset: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -72,12 +87,10 @@ def test_command_writes_to_a_replaced_stdout(
     words = [command, str(tmp_path / "a.py" if is_of_code else dataset), *options]
     expected = run(*words).stdout
     assert expected
-    text, writer = StringIO(), Writer()
-    for stdout in (text, writer, None):
-        monkeypatch.setattr("sys.stdout", stdout)
-        with suppress(click.exceptions.Exit):
-            main(words, standalone_mode=False)
-    assert [text.getvalue(), writer.text] == [expected] * 2
+    monkeypatch.setattr("sys.stdout", made := stdout())
+    with suppress(click.exceptions.Exit):
+        main(words, standalone_mode=False)
+    assert made is None or made.getvalue() == expected
 
 
 @pytest.mark.parametrize(
@@ -158,6 +171,40 @@ def test_examples_in_the_help_of_every_command_are_valid(name: str) -> None:
     shown = run(*name.split(), "--help").output
     assert shown.startswith(f"Usage: main {name}")
     assert "Examples:" in shown
+
+
+@with_each_stdout
+@pytest.mark.parametrize("name", all_commands())
+def test_help_is_written_to_a_replaced_stdout(
+    name: str, stdout: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*name.split(), "--help"]
+    expected = run(*words).stdout
+    monkeypatch.setattr("sys.stdout", made := stdout())
+    main(words, prog_name="main", terminal_width=80, standalone_mode=False)
+    assert made is None or made.getvalue() == expected
+
+
+@pytest.mark.parametrize("stdout", [Bare, lambda: None])
+@pytest.mark.parametrize("name", all_commands())
+def test_every_command_answers_under_a_replaced_stdout(
+    name: str,
+    stdout: Callable[[], Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Each required argument is a path at which there is nothing."""
+    required = [one for one in all_commands()[name].params if one.required]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("sys.stdout", made := stdout())
+    with pytest.raises(SystemExit) as exit_:
+        main([*name.split(), *[str(tmp_path / "nothing")] * len(required)])
+    assert exit_.value.code in range(4)
+    said = capfd.readouterr().err + ("" if made is None else made.getvalue())
+    assert "Traceback" not in said
+    assert said or made is None
 
 
 #: Options that have no default and whose metavar describes the required value.
