@@ -178,20 +178,22 @@ _TARGET = re.compile(r"\btarget[ \t]*:[ \t]*[\"']?([\w.-]+)")
 #: Programs that are no code of the project.
 _OTHERS = re.compile(
     rf"""{"|".join(map(re.escape, SCRIPTS))}
-    | \bpython[\d.]*["']?,?[ \t]+["']?-m["']?,?[ \t]+["']?(?:pip|venv|{OLD_ROOT})\b""",
+    | \bpython[\d.]*["']?,?[ \t]+["']?-(?: c\b | m["']?,?[ \t]+["']?
+        (?:pip|venv|{OLD_ROOT}|{NEW_ROOT})\b )""",
     re.VERBOSE,
 )
+_INSTALLS_PROJECT = r"\binstall\b[^\n]*[ \t](?:-[re]|--requirement|--editable|\.)(?!\S)"
 #: How a container or a job gets code of the project, or runs it.
 _GETS_CODE = re.compile(
-    r"""\b(?:volumes|volumeMounts|build|checkout)\b | \.(?:py|ipynb)\b | \bpytest\b
-    | \bpython[\d.]*["']?,?[ \t]""",
+    rf"""\b(?:volumes|volumeMounts|build|checkout)\b | \.(?:py|ipynb)\b | \bpytest\b
+    | \bpython[\d.]*["']?,?[ \t] | {_INSTALLS_PROJECT}""",
     re.VERBOSE,
 )
 #: A file that Python runs, and what may run other code of the project.
 _RUNS_FILE = re.compile(r"""\bpython[\d.]*["']?,?[ \t]+["']?[\w./-]+\.py\b""")
 _RUNS_MORE = re.compile(
-    r"""\.(?:py|ipynb|sh)\b | \b(?:make|nox|poetry|pytest|tox|uv)\b | \bpython[\d.]*["']?,?[ \t]
-    | \binstall\b[^\n]*[ \t](?:-[re]|--requirement|--editable|\.)(?!\S)""",
+    rf"""\.(?:py|ipynb|sh)\b | \b(?:make|nox|poetry|pytest|tox|uv)\b | \bpython[\d.]*["']?,?[ \t]
+    | {_INSTALLS_PROJECT}""",
     re.VERBOSE,
 )
 

@@ -134,7 +134,9 @@ class Project:
         found = [*family, *self._open(self._runners(path)), *copied, *self._composed(part)]
         named = self._named(path, {word for one in own for word in one.paths})
         found += named
-        if any(one.needs for one in own) and all(one.is_bare for one in own):
+        is_container = part.number > 0 and self._kind(path) == "cluster"
+        runs = is_container or any(one.needs for one in own)
+        if runs and all(one.is_bare for one in own):
             return sorted({*found})
         if self.parts[part].is_direct and (run := self._run(named)):
             return sorted({*found, *run})

@@ -249,6 +249,15 @@ def test_job_without_packages_is_served_by_the_images_of_the_project(
     assert written(tmp_path, files)["Dockerfile"] == image.format("mdstorm petastorm")
 
 
+def test_container_without_code_provides_nothing_for_code(tmp_path: Path) -> None:
+    conda = "dependencies:\n- petastorm\n- pip:\n  - torch\n"
+    command = "pip install petastorm && python -c 'import petastorm'"
+    job = _JOB.replace('["petastorm-generate-metadata.py", "u"]', f'["bash", "-c", "{command}"]')
+    files = {"a.py": READS, "b.py": STAYS, "environment.yaml": conda, "k8s/job.yaml": job}
+    after = written(tmp_path, files)
+    assert after == files | {"k8s/job.yaml": job.replace("petastorm", "mdstorm")}
+
+
 def test_list_serves_a_job_beside_one_with_own_installation(tmp_path: Path) -> None:
     command = '["sh", "-c", "pip install {} && python -c \'import {}\'"]'
     old = '["petastorm-generate-metadata.py", "u"]'
