@@ -5,6 +5,7 @@ folder has an example: values and the class of their encoding, which only these 
 """
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -232,6 +233,28 @@ def test_fill_value_of_another_kind_raises_error(text: str, tmp_path: Path) -> N
     if not registry.parse_encoding(text).is_unsafe:
         url = write_arrow(text, tmp_path, NULL)
         assert refuses(lambda: read(url, fill_nulls={"v": object()}))
+
+
+@pytest.mark.newest
+@pytest.mark.parametrize(
+    "text", [text for text in sorted(VALUES) if registry.parse_encoding(text).is_number]
+)
+def test_fill_value_of_numbers_is_returned_equal_or_raises_error(text: str, tmp_path: Path) -> None:
+    """Values of all encodings, and others, of which some convert to other numbers."""
+    url = write_arrow(text, tmp_path, NULL)
+    others = [True, 1.5, 2.0, 2**63, 300, "1", np.int8(3), np.float32(0.5), Decimal(7), [1]]
+    given = {repr(value): value for value in [*(v[2] for v in VALUES.values()), *others]}
+    for shown, value in given.items():
+        found, error = filled(url, value)
+        assert f"gives {shown} for column 'v'" in error if error else found == value, shown
+
+
+def filled(url: str, value: Any) -> tuple[Any, str]:
+    """Return what replaces a null, or the error."""
+    try:
+        return column(read(url, fill_nulls={"v": value}))[NULL], ""
+    except MDStormError as error:
+        return None, str(error)
 
 
 @pytest.mark.parametrize("text", ["example_ipv4", "example_digest"])

@@ -235,7 +235,9 @@ def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
         return math.isfinite(stored) or not math.isfinite(value)
     if pa.types.is_date(type_) and isinstance(value, datetime):
         return datetime.combine(stored, time.min) == value.replace(tzinfo=None)
-    return not isinstance(value, (float, np.floating, Decimal)) or bool(stored == value)
+    # Arrow makes integers of everything with `__int__`, such as UUIDs.
+    may_differ = pa.types.is_integer(type_) or isinstance(value, (float, np.floating, Decimal))
+    return not may_differ or bool(stored == value)
 
 
 def _default_of(column: Column) -> Any:
