@@ -109,6 +109,10 @@ def chosen(path: Path, thread: int) -> Any:
     return [int(sample["n"]) for sample in streaming(path, where=where, row_numbers="row")]
 
 
+def opened(path: Path, thread: int) -> Any:
+    return open_dataset(path.as_uri()).to_table().to_pylist()
+
+
 #: What is made once, and what each thread does with it.
 USES: dict[str, tuple[Callable[[Data, Path], Any], Callable[[Any, int], Any]]] = {
     "rows of MDS": (lambda data, _: open_dataset(data.mds), rows),
@@ -124,6 +128,8 @@ USES: dict[str, tuple[Callable[[Data, Path], Any], Callable[[Any, int], Any]]] =
         lambda one, _: json.dumps(one.state_dict(6, True)),
     ),
     "loaders of a converter": (converter, converted),
+    "opening MDS": (lambda data, _: data.mds, opened),
+    "opening compressed shards": (lambda data, _: data.zipped, opened),
     "readers of a path": (lambda data, _: data.parquet, read),
     "conditions": (lambda data, _: data.mds, chosen),
 }
