@@ -311,6 +311,8 @@ class ShardCache:
                 self.cache_dir.rewrite(lock, record.to_bytes())
             raise
         content = self._find(info)
+        if content is None and origin(self.location, info) != made_from:
+            return self._bring(info, lock, None)  # a copy has taken the place of the source
         if content is None:
             path = self._path(info)
             raise StorageError(

@@ -17,7 +17,7 @@ from tests.kit.parquet_files import open_parquet
 from tests.unit.mds_backend.cache.shards import remote
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataset, merge_index, open_dataset
-from mdstorm_backend.cache import CacheOptions
+from mdstorm_backend.cache import CacheOptions, download
 from mdstorm_backend.maintenance.reindex import reindex
 
 #: Rows of a shard: more than 64 KiB, so that shards are mapped.
@@ -182,6 +182,22 @@ def test_harmless_act_on_files_raises_no_error(
                 act(path)
                 dataset.release()  # files are opened again
         assert found == [*range(ROWS * SHARDS)]
+
+
+def test_copy_that_replaces_the_source_during_a_download_raises_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_mds(tmp_path / "data")
+    dataset, downloading, acts = cached(tmp_path / "data"), download.download, iter([copy_up])
+
+    def downloaded(*args: Any, **options: Any) -> Any:
+        found = downloading(*args, **options)
+        for act in acts:
+            act(tmp_path / "data")
+        return found
+
+    monkeypatch.setattr(download, "download", downloaded)
+    assert dataset.to_table(["n"])["n"].to_pylist() == [*range(ROWS * SHARDS)]
 
 
 @pytest.mark.parametrize("act", [shutil.rmtree, lambda path: path.rename(path.parent / "moved")])
