@@ -206,9 +206,8 @@ def checked_shard_size(shard_size: int | None) -> int:
         If `shard_size` is negative or not a whole number; numeric strings are accepted.
     """
     try:
-        size = int(
-            1 << 26 if shard_size in (None, 0) else shard_size
-        )  # the default of MosaicML Streaming's writer
+        # The default is that of MosaicML Streaming's writer.
+        size = int(1 << 26 if shard_size in (None, 0) else shard_size)
         whole = isinstance(shard_size, (str, type(None))) or size == (shard_size or size)
     except (OverflowError, TypeError, ValueError):
         size, whole = -1, False
