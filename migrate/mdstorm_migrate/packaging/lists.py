@@ -81,7 +81,7 @@ def names_beside(documents: Iterable[Document], roots: Collection[str]) -> set[s
         for command in _named_by_commands(document):
             groups[f"command {len(groups)}"] |= {normalised(name) for name in command}
         for one in listed(document):
-            if one.is_installed and (name := name_at(document.text, one.start, one.stop)):
+            if one.is_installed and (name := _name(document, one)):
                 groups[one.group].add(normalised(name))
     having = [names for names in groups.values() if not names.isdisjoint(roots)]
     always = groups[""]
@@ -182,12 +182,16 @@ def listed(document: Document) -> Iterator[Listed]:
     return iter(()) if find is None else find(document)
 
 
+def _name(document: Document, one: Listed) -> str | None:
+    """Return the name of the distribution that a string requires, also by an address."""
+    address = next(find_addresses(document.text, one.start, one.stop), None)
+    return OLD_ROOT if address else name_at(document.text, one.start, one.stop)
+
+
 def _names(document: Document) -> Iterator[str]:
     text = document.text
     found = (one for one in listed(document) if one.is_installed)
-    for one in found:
-        address = next(find_addresses(text, one.start, one.stop), None)
-        yield OLD_ROOT if address else name_at(text, one.start, one.stop) or ""
+    yield from filter(None, (_name(document, one) for one in found))
     yield from _QUOTED.findall(text) if document.kind == "python" else ()
     yield from chain.from_iterable(_named_by_commands(document))
 

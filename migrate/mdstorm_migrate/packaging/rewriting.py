@@ -35,7 +35,7 @@ _COMMA = re.compile(r",\s*\Z")
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
 CONDA = "there is no conda package of mdstorm"
 #: The reason and the remedy if another list of the project has a requirement that is not edited.
-BESIDE = (
+_BESIDE = (
     "another requirement of Petastorm in this file has to be changed by hand",
     "require mdstorm in both",
 )
@@ -48,11 +48,16 @@ _UNUSED = (
 
 
 def rewrite_requirement(
-    document: Document, found: Requirement, rule: str, place: Place
+    document: Document, found: Requirement, rule: str, place: Place, *, waits: bool = False
 ) -> Iterator[Edit | Finding]:
-    """Yield edits to a requirement, or a finding if it needs manual review."""
+    """Yield edits to a requirement, or a finding if it needs manual review.
+
+    One that `waits` needs it because another one of the same project does.
+    """
     needs = document.needs
     refused = refusal(document, found, rule)
+    if refused is None and waits:
+        refused = manual(found, rule, *_BESIDE)
     if refused is not None:
         yield refused
         return
@@ -91,12 +96,9 @@ def rewrite_lists(
 
     All are left if one has to be changed by hand, because each may be installed without the others.
     """
-    is_open = any(found.is_copy or found.is_open for _, found, _ in places)
+    waits = any(found.is_copy or found.is_open for _, found, _ in places)
     for document, found, place in places:
-        if is_open and refusal(document, found, rule) is None:
-            yield manual(found, rule, *BESIDE)
-        else:
-            yield from rewrite_requirement(document, found, rule, place)
+        yield from rewrite_requirement(document, found, rule, place, waits=waits)
 
 
 def why_removed(document: Document) -> str:

@@ -14,13 +14,11 @@ from mdstorm_migrate.base.needs import ANY
 from mdstorm_migrate.packaging.commands import looks, rewrite_commands, rewrite_runs, runs_in_string
 from mdstorm_migrate.packaging.lists import rewrite_listed
 from mdstorm_migrate.packaging.rewriting import (
-    BESIDE,
     CONDA,
     IN_COMMANDS,
     MESSAGE,
     left,
     manual,
-    refusal,
     rewrite_requirement,
 )
 from mdstorm_migrate.packaging.strings import required_in
@@ -44,13 +42,13 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     """Yield edits to a ``setup.py``, an INI file, or other code that installs packages."""
     if isinstance(module, PythonModule):
         strings = [one for one in module.scopes.strings if OLD_ROOT in str(one.value).lower()]
-        is_open = is_setup_script(module.document.path) and any(
+        waits = is_setup_script(module.document.path) and any(
             one.tool is None or one.found.is_copy or one.found.is_open
             for string in strings
             for one in required_in(module, string)
         )
         for string in strings:
-            yield from _string_results(module, string, is_open=is_open)
+            yield from _string_results(module, string, waits=waits)
         yield from looks(module.document, CODE)
         return
     results = [*rewrite_listed(module, CODE), *rewrite_commands(module, CODE)]
@@ -63,7 +61,7 @@ def requires(module: PythonModule) -> bool:
 
 
 def _string_results(
-    module: PythonModule, string: ast.Constant, *, is_open: bool
+    module: PythonModule, string: ast.Constant, *, waits: bool
 ) -> Iterator[Edit | Finding]:
     """Yield edits and findings for a string in code that requires or installs Petastorm.
 
@@ -82,11 +80,9 @@ def _string_results(
             yield left(module.document, found, CODE)
         elif tool == "conda":
             yield manual(found, CODE, CONDA, "remove petastorm here, and let pip install mdstorm")
-        elif is_open and refusal(module.document, found, CODE) is None:
-            yield manual(found, CODE, *BESIDE)
         elif not (is_using and place in IN_COMMANDS):
             document = _without_additions(module.document) if is_message else module.document
-            for result in rewrite_requirement(document, found, CODE, place):
+            for result in rewrite_requirement(document, found, CODE, place, waits=waits):
                 yield result
                 is_whole = (result.start, result.stop) == (found.start, found.stop)
                 if is_whole and isinstance(result, Edit):
