@@ -20,6 +20,10 @@ def words(text: str) -> frozenset[str]:
 OLD_ROOT = "petastorm"
 NEW_ROOT = "mdstorm"
 
+#: A dotted name of Petastorm, which may have a colon before the name in a module, as those of entry
+#: points have.
+PATH = re.compile(rf"{OLD_ROOT}(?:[.:][^\W\d]\w*)*")
+
 #: The Spark conf key of the parent cache directory. mdstorm also reads it, so code may keep it.
 CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
 #: A pattern for the part of `CONF_KEY` after the library's name.

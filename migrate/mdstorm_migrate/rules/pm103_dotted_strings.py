@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
 from itertools import chain
 from typing import Literal, TypeAlias
 
@@ -26,7 +25,6 @@ from mdstorm_migrate.python.calls import (
     function_of,
     is_docstring,
     is_target,
-    reads_bound,
     reads_of_value,
     resolved_as,
     words_before,
@@ -36,18 +34,15 @@ from mdstorm_migrate.python.imports import Use, imported_names, missing_prefix, 
 from mdstorm_migrate.python.links import all_imports, resolves
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 from mdstorm_migrate.python.shadow import shadow_of
+from mdstorm_migrate.rules import loggers, versions
 from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM103"
 
-#: A path may have a colon before the name in a module, as those of entry points.
-_PATH = re.compile(rf"{names.OLD_ROOT}(?:[.:][^\W\d]\w*)*")
 #: An import in a program.
 _IMPORT = re.compile(rf"(?:^|;)[ \t]*(?:from|import)[ \t]+{names.OLD_ROOT}\b", re.MULTILINE)
 #: A prefix of a dotted name that code assembles, as in ``"petastorm." + name``.
 _PART = re.compile(rf"{names.OLD_ROOT}\.(?:[\w.]*(?:\.|[%{{][\w.(){{}}]*))?")
-#: Loggers with the same messages in both libraries.
-_SAME_LOGGERS = (names.OLD_ROOT, f"{names.OLD_ROOT}.spark.spark_dataset_converter")
 
 #: Code that fills `sys.modules` with names that are given elsewhere, such as a list of mocks.
 _FILLING = re.compile(
@@ -83,39 +78,9 @@ FIND_CLASS = re.compile(r"\bdef find_class\b")
 _NO_EFFECT = "mdstorm may not look up this name there: check that the mock has an effect"
 #: The Sphinx setting that lists modules to mock.
 _MOCKED = "autodoc_mock_imports"
-#: Functions that find an installed distribution by name.
-_DISTRIBUTIONS = frozenset({"distribution", "get_distribution", "version_option"})
-#: Functions that only show a name.
-_SHOWING = frozenset({"debug", "info", "print"})
 #: A value of ``filterwarnings(module=…)``, itself a regular expression, that matches Petastorm's
 #: modules.
 _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
-#: Functions that find a logger by name, or check what is logged.
-_LOGGERS = frozenset(
-    {"assertLogs", "assertNoLogs", "at_level", "getLogger", "get_logger", "set_level"}
-)
-#: A test of what is logged.
-_CHECKS_LOGS = re.compile(r"\bcaplog\b|\bassert(?:No)?Logs\b")
-_OTHER_MESSAGES = "mdstorm logs different messages under that name"
-#: The key of a logger's name in an INI file, and of the table of loggers in other formats: in YAML
-#: with a key on each line, and in JSON or YAML with braces.
-_LOGGER = "qualname"
-_TABLE = "loggers"
-_LOGGER_BLOCK = re.compile(
-    r"""^(?P<indent>[ ]*)loggers:[ \t]*(?:\#[^\n]*)?\r?\n
-    (?P<rows>(?:(?P=indent)[ ]+[^\n]*(?:\n|\Z)|[ \t]*\r?\n)+)""",
-    re.MULTILINE | re.VERBOSE,
-)
-_LOGGER_MAPPING = re.compile(r"""\bloggers["']?[ \t]*:\s*\{""")
-_LOGGER_KEY = re.compile(
-    rf"""(?<![\w.-])(?P<path>{names.OLD_ROOT}(?:\.\w+)*)["']?[ \t]*:(?=\s|["'\{{])"""
-)
-_NEW_LOGGER = re.compile(
-    rf"""(?<![\w.-]){names.NEW_ROOT}(?:\.\w+)*["']?[ \t]*:(?!\S)
-    | \bqualname[ \t]*[:=][ \t]*{names.NEW_ROOT}\b""",
-    re.VERBOSE,
-)
-_LOGGER_TOKEN = re.compile(rf"[{{}}]|{_LOGGER_KEY.pattern}")
 #: A line of an example in a docstring.
 _EXAMPLE = re.compile(
     r"""(?:^[ \t]*|(?<=["']))(?:>>>|\.\.\.)[ \t](?P<code>[^\r\n]*)""", re.MULTILINE
@@ -141,38 +106,18 @@ def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
     for key, path, start, stop in dotted_values(module.text, names.OLD_ROOT):
         if key in TARGETS:
             yield _renamed(path, start, stop, start, names.missing(path))
-        elif key == _LOGGER:
+        elif key == loggers.KEY_IN_INI:
             yield from _logger(module.text, path, start)
         elif names.is_configured(path):
             yield _unknown(path, start, stop, "code")
-    for path, start in _loggers_of_tables(module.text) if _TABLE in module.text else ():
+    for path, start in loggers.keys_of_tables(module.text):
         yield from _logger(module.text, path, start)
-
-
-def _loggers_of_tables(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the keys of tables `loggers` in YAML and JSON that are paths in Petastorm."""
-    for table in _LOGGER_BLOCK.finditer(text):
-        indent = re.match(r"\s*?([ ]*)(?=\S)", table["rows"])
-        for key in _LOGGER_KEY.finditer(text, *table.span("rows")):
-            line = text.rfind("\n", 0, key.start()) + 1
-            before = text[line : key.start("path")].rstrip("\"'")
-            if indent is not None and before == indent[1]:
-                yield key["path"], key.start("path")
-    for table in _LOGGER_MAPPING.finditer(text):
-        depth = 1
-        for token in _LOGGER_TOKEN.finditer(text, table.end()):
-            depth += {"{": 1, "}": -1}.get(token[0], 0)
-            if depth == 0:
-                break
-            if depth == 1 and token["path"]:
-                yield token["path"], token.start("path")
 
 
 def _logger(text: str, path: str, start: int) -> Iterator[Edit | Finding]:
     """Yield the edit to the name of a logger in configuration, if mdstorm has a logger for it."""
-    is_new = _NEW_LOGGER.search(text) is not None
-    if names.is_module(path) and not is_new:
-        why = None if path in _SAME_LOGGERS else _OTHER_MESSAGES
+    if names.is_module(path) and not loggers.names_new(text):
+        why = loggers.why_in_review(path)
         yield _renamed(path, start, start + len(path), start, None, why, "logger")
 
 
@@ -200,7 +145,7 @@ _Use: TypeAlias = Literal[
 def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
     for string in module.scopes.strings:
         value, use = str(string.value), _use(module, string)
-        if use is None and string in _checked_loggers(module):
+        if use is None and string in loggers.checked_loggers(module):
             what = f'this may be the name of a logger, which becomes "{names.renamed(value)}"'
             remedy = f"{what}: change both, or none"
             yield Finding(CODE, "manual", *module.span(string), what, remedy)
@@ -251,7 +196,7 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
     value = str(string.value)
     if value == f"{names.OLD_ROOT}." and _is_prefix(module, string):
         return "resolved"
-    if FIND_CLASS.search(module.text) and re.fullmatch(rf"{_PATH.pattern}\.?", value):
+    if FIND_CLASS.search(module.text) and re.fullmatch(rf"{names.PATH.pattern}\.?", value):
         return "pickle" if resolved_as(module, string) is None else "resolved"
     if value.endswith(".") and _is_of_module(module, string):
         return "resolved"
@@ -262,12 +207,12 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
     if _is_code(module, string):
         return "code"
     is_filling = _FILLING.search(module.text) is not None
-    if not _PATH.fullmatch(value) or (is_fallback(module, string) and not is_filling):
+    if not names.PATH.fullmatch(value) or (is_fallback(module, string) and not is_filling):
         return None
-    if _is_logger(module, string):
+    if loggers.is_logger(module, string):
         return "logger"
-    call = _version_call(module, string)
-    if call is not None and (_asking(module, string) or _is_only_asked(module, string)):
+    call = versions.lookup_of(module, string)
+    if call is not None and versions.is_only_looked_up(module, string):
         return "version"
     if _is_resolved(module, string):
         return "resolved"
@@ -310,7 +255,7 @@ def _absent(module: PythonModule, string: ast.Constant, use: _Use) -> str | None
     value = str(string.value)
     if use == "resolved":
         return names.missing(value.rstrip(".")) or _missing_in_module(module, string, value)
-    if use == "version" and (call := _version_call(module, string)):
+    if use == "version" and (call := versions.lookup_of(module, string)):
         return missing_prefix(module, call, names.VERSION)
     return value if use == "logger" and not names.is_module(value) else None
 
@@ -368,9 +313,9 @@ def _why(module: PythonModule, string: ast.Constant, use: _Use) -> str | None:
     internal name only works if the library itself looks up the name there.
     """
     value = str(string.value)
-    if use == "logger" and value not in _SAME_LOGGERS:
-        return _OTHER_MESSAGES
-    if use == "logger" and _checked_loggers(module):
+    if use == "logger" and (why := loggers.why_in_review(value)):
+        return why
+    if use == "logger" and loggers.checked_loggers(module):
         return "this file also checks names of loggers"
     if use == "configured":
         return "change it together with the configuration that it is compared with"
@@ -530,44 +475,6 @@ def _uses_sys_modules(node: ast.AST) -> bool:
     return any(ast.unparse(one) in _MODULES for one in others)
 
 
-def _is_logger(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is a logger's name, as also in the table ``loggers`` of a ``dictConfig``."""
-    if function_of(module, call_with_first(module, string)) in _LOGGERS:
-        return True
-    table = module.scopes.parents.get(string)
-    if not isinstance(table, ast.Dict) or string not in table.keys:
-        return False
-    match module.scopes.parents.get(table):
-        case ast.Dict(keys=keys, values=values):
-            return string_value(keys[values.index(table)]) == "loggers"
-    return False
-
-
-@lru_cache(maxsize=1)
-def _checked_loggers(module: PythonModule) -> Sequence[ast.Constant]:
-    """Return what may be names of loggers in a test of what is logged.
-
-    These are names that are compared with records, and loggers that need review in any case.
-    """
-    if not _CHECKS_LOGS.search(module.text):
-        return ()
-    found = (one for one in module.scopes.strings if _PATH.fullmatch(str(one.value)))
-    return [
-        one
-        for one in found
-        if _is_of_record(module, one)
-        or (_is_logger(module, one) and one.value not in _SAME_LOGGERS)
-    ]
-
-
-def _is_of_record(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string, also in tuples or lists, is compared with what was logged."""
-    for above in module.ancestors(string):
-        if not isinstance(above, ast.Tuple | ast.List | ast.Set):
-            return isinstance(above, ast.Compare) and "record" in ast.unparse(above)
-    return False
-
-
 def _is_filter(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is a pattern for the modules whose warnings are filtered."""
     word = module.scopes.parents.get(string)
@@ -576,63 +483,6 @@ def _is_filter(module: PythonModule, string: ast.Constant) -> bool:
     call = module.scopes.parents.get(word)
     is_pattern = _MODULE_PATTERN.fullmatch(str(string.value)) is not None
     return is_pattern and isinstance(call, ast.Call) and called(call) == "filterwarnings"
-
-
-def _version_call(module: PythonModule, string: ast.Constant) -> ast.Call | None:
-    """Return the call that looks up an installed distribution, or its version, by this name.
-
-    The name may be an item of a list, over which a loop calls the function.
-    """
-    if string.value != names.OLD_ROOT:
-        return None
-    items = (item for _, items in _iterated(module, string) for item in items)
-    return next(filter(None, (_asking(module, one) for one in (string, *items))), None)
-
-
-def _asking(module: PythonModule, name: ast.AST) -> ast.Call | None:
-    """Return the call that looks up a distribution by a name, if one does."""
-    call = call_with_first(module, name)
-    function = function_of(module, call)
-    is_asking = function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text)
-    return call if is_asking else None
-
-
-def _iterated(
-    module: PythonModule, string: ast.Constant
-) -> Iterator[tuple[ast.AST, list[ast.AST]]]:
-    """Yield the uses of the list with a string, and the reads of the items in each loop over it."""
-    listed = module.scopes.parents.get(string)
-    if isinstance(listed, ast.List | ast.Set | ast.Tuple):
-        for one in (listed, *reads_of_value(module, listed)):
-            loop = module.scopes.parents[one]
-            found = (*reads_bound(module, loop, one),)
-            yield loop, [item for item in found if loop in module.ancestors(item)]
-
-
-def _is_only_asked(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether the version is all that code looks up by a name, which it may also show."""
-    others = (one for one in module.scopes.strings if one.value == string.value)
-    if any(_is_key(module.scopes.parents.get(one)) for one in others):
-        return False
-    uses = [*_iterated(module, string)]
-    items = [item for _, items in uses for item in items]
-    is_iterated = all(items or isinstance(use, ast.Assign | ast.AnnAssign) for use, items in uses)
-    return is_iterated and all(_asking(module, one) or _is_shown(module, one) for one in items)
-
-
-def _is_key(owner: ast.AST | None) -> bool:
-    """Whether what has a name compares it, or looks it up."""
-    is_get = isinstance(owner, ast.Call) and called(owner) == "get"
-    return is_get or isinstance(owner, ast.Compare | ast.Subscript)
-
-
-def _is_shown(module: PythonModule, name: ast.AST) -> bool:
-    match module.scopes.parents.get(name):
-        case ast.Call() as call:
-            return called(call) in _SHOWING
-        case ast.DictComp(key=key):
-            return key is name
-    return isinstance(module.scopes.parents.get(name), ast.FormattedValue | ast.Tuple)
 
 
 def _missing_in_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:

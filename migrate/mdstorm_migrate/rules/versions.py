@@ -1,0 +1,80 @@
+"""Code that looks up an installed distribution by its name, for PM103."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mdstorm_migrate.petastorm import names
+from mdstorm_migrate.python.calls import (
+    call_with_first,
+    called,
+    function_of,
+    reads_bound,
+    reads_of_value,
+)
+from mdstorm_migrate.python.module import PythonModule
+
+#: Functions that find an installed distribution by name.
+_DISTRIBUTIONS = frozenset({"distribution", "get_distribution", "version_option"})
+#: Functions that only show a name.
+_SHOWING = frozenset({"debug", "info", "print"})
+
+
+def lookup_of(module: PythonModule, string: ast.Constant) -> ast.Call | None:
+    """Return the call that looks up an installed distribution, or its version, by this name.
+
+    The name may be an item of a list, over which a loop calls the function.
+    """
+    if string.value != names.OLD_ROOT:
+        return None
+    items = (item for _, items in _iterated(module, string) for item in items)
+    return next(filter(None, (_call_with(module, one) for one in (string, *items))), None)
+
+
+def _call_with(module: PythonModule, name: ast.AST) -> ast.Call | None:
+    """Return the call that looks up a distribution by a name, if one does."""
+    call = call_with_first(module, name)
+    function = function_of(module, call)
+    is_lookup = function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text)
+    return call if is_lookup else None
+
+
+def _iterated(
+    module: PythonModule, string: ast.Constant
+) -> Iterator[tuple[ast.AST, list[ast.AST]]]:
+    """Yield the uses of the list with a string, and the reads of the items in each loop over it."""
+    listed = module.scopes.parents.get(string)
+    if isinstance(listed, ast.List | ast.Set | ast.Tuple):
+        for one in (listed, *reads_of_value(module, listed)):
+            loop = module.scopes.parents[one]
+            found = (*reads_bound(module, loop, one),)
+            yield loop, [item for item in found if loop in module.ancestors(item)]
+
+
+def is_only_looked_up(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether the version is all that code looks up by a name, which it may also show."""
+    if _call_with(module, string):
+        return True
+    others = (one for one in module.scopes.strings if one.value == string.value)
+    if any(_is_key(module.scopes.parents.get(one)) for one in others):
+        return False
+    uses = [*_iterated(module, string)]
+    items = [item for _, items in uses for item in items]
+    is_iterated = all(items or isinstance(use, ast.Assign | ast.AnnAssign) for use, items in uses)
+    return is_iterated and all(_call_with(module, one) or _is_shown(module, one) for one in items)
+
+
+def _is_key(owner: ast.AST | None) -> bool:
+    """Whether what has a name compares it, or looks it up."""
+    is_get = isinstance(owner, ast.Call) and called(owner) == "get"
+    return is_get or isinstance(owner, ast.Compare | ast.Subscript)
+
+
+def _is_shown(module: PythonModule, name: ast.AST) -> bool:
+    match module.scopes.parents.get(name):
+        case ast.Call() as call:
+            return called(call) in _SHOWING
+        case ast.DictComp(key=key):
+            return key is name
+    return isinstance(module.scopes.parents.get(name), ast.FormattedValue | ast.Tuple)
