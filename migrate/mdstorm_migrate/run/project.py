@@ -303,6 +303,9 @@ class Project:
         extras = set().union(*(one.extras for one in served))
         builds_session = any(one.builds_session for one in served)
         on_databricks = any(one.on_databricks for one in served)
+        roots = {one.partition(".")[0] for one in imports}
+        if "opencv-python" in beside and "cv2" not in roots:  # it was there for Petastorm's images
+            extras.add("images")
         # Commands in code install for the code itself, and lists in code for other environments.
         is_hosted = is_code(path) and (path.suffix != ".py" or self.parts[part].is_complete)
         is_hosted &= not self.parts[part].is_bare
@@ -317,7 +320,6 @@ class Project:
         brought = beside | {"pandas"} if "spark" in named else beside
         if on_databricks and (is_code(path) or self._kind(path) == "cluster"):
             brought |= {"pandas"}
-        roots = {one.partition(".")[0] for one in imports}
         needed = dict.fromkeys(name for module, name in _INSTALLED.items() if module in roots)
         is_constraint = is_constraint_file(path)
         transitive = () if is_constraint else tuple(one for one in needed if one not in brought)

@@ -272,6 +272,9 @@ def after(root: Path, name: str = "requirements.txt") -> str:
     return first
 
 
+READS = "from petastorm import make_reader\n"
+
+
 @each(
     (  # packages that the code imports, and that Petastorm installed
         "import pandas\nimport six\nfrom petastorm.tf_utils import make_petastorm_dataset\n",
@@ -288,6 +291,10 @@ def after(root: Path, name: str = "requirements.txt") -> str:
         "petastorm\n",
         "pandas\nmdstorm\n",
     ),
+    # OpenCV that no code imports decodes Petastorm's images
+    (READS, "petastorm\nopencv-python-headless\n", "mdstorm[images]\nopencv-python-headless\n"),
+    (READS, "petastorm\nopencv-python\nPillow\n", "mdstorm\nopencv-python\nPillow\n"),
+    (f"import cv2\n{READS}", "petastorm\nopencv-python\n", "mdstorm\nopencv-python\n"),
     ("import numpy\n", "petastorm==0.11\n", "petastorm==0.11\n"),  # no code uses Petastorm
 )
 def test_requirements_get_extras_and_packages_that_code_uses(
