@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from mdstorm_migrate.compare.recorder import digest_of
-from mdstorm_migrate.compare.recordings import MODULUS, RecordedColumn, RecordedLoader
+from mdstorm_migrate.compare.recordings import MODULUS, UNPROJECTED, RecordedColumn, RecordedLoader
 
 _UNSIGNED = frozenset({"uint16", "uint32", "uint64", "float16", "int32", "int64", "float64"})
 _INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8"})
 _PLAIN = frozenset({"int", "float", "bool", "list"})
+#: Types of times that recordings contain in nanoseconds.
+_NANOSECONDS = frozenset({"datetime64[ns]", "datetime", "Timestamp"})
 
 
 @dataclass(frozen=True)
@@ -90,13 +94,18 @@ def _is_new_column(case: Case) -> bool:
 
 
 def _is_truncated_time(case: Case) -> bool:
+    """Whether times lost less than a microsecond each, by their minimum, maximum and sum."""
     both = case.columns()
-    if case.kind not in ("values", "dtype") or both is None:
+    if case.kind not in ("values", "dtype") or both is None or case.old.data is None:
         return False
     old, new = both
-    if not old.numbers or not new.numbers or not any("time" in name for name in old.dtypes):
+    if not old.numbers or not new.numbers or not old.dtypes | new.dtypes <= _NANOSECONDS:
         return False
-    return all(0 <= a - b < 1000 for a, b in zip(old.numbers[:2], new.numbers[:2], strict=True))
+    least, greatest, total, *_ = (a - b for a, b in zip(old.numbers, new.numbers, strict=False))
+    most = 1000 + np.spacing(max(map(abs, old.numbers[:2])))  # recordings contain float64
+    rounding = 1e-13 * old.numbers[UNPROJECTED.index("magnitude")]
+    is_sum_close = -rounding <= total <= 1000 * case.old.data.rows + rounding
+    return bool(0 <= least < most and 0 <= greatest < most and is_sum_close)
 
 
 def _is_unified(case: Case) -> bool:
