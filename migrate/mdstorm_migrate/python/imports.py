@@ -25,8 +25,8 @@ from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 _DEPTH = 3
 #: Functions and methods that convert a version, and functions that make a decision based on one.
 _CONVERSIONS = re.compile(
-    r"(?:V|(?:Loose|Strict)?Version|parse|parse_version|float|getattr|int|list|map|str|tuple"
-    r"|r?partition|replace|r?split|strip)\Z"
+    r"(?:V|(?:Loose|Strict)?Version|parse|parse_version|float|getattr|int|join|list|map|str"
+    r"|tuple|r?partition|replace|r?split|strip)\Z"
 )
 _DECIDING = re.compile(
     r"(?:endswith|startswith|fullmatch|match|search)\Z|assert|at_?least|check|compar|require", re.I
@@ -35,7 +35,9 @@ _DECIDING = re.compile(
 _PIN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?\s*[=<>~!]=")
 #: What compares versions in a requirement, and methods that assemble its text.
 _COMPARATOR = re.compile(r"[=<>~!]=")
-_FORMATTING = frozenset({"format", "format_map", "join", "substitute"})
+_FORMATTING = frozenset(
+    {"format", "format_map", "join", "replace", "safe_substitute", "substitute"}
+)
 
 
 @dataclass(frozen=True)
