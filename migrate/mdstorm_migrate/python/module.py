@@ -326,13 +326,16 @@ def inner_span(module: PythonModule, string: ast.Constant) -> tuple[int, int] | 
 
     Returns None for strings with escapes, in several pieces, or in an f-string.
     """
+    span = literal_span(module, string)
+    return span if span is not None and module.text[slice(*span)] == string.value else None
+
+
+def literal_span(module: PythonModule, string: ast.Constant) -> tuple[int, int] | None:
+    """Return the span between the quotes of a string; None if it is in pieces or an f-string."""
     if isinstance(module.scopes.parents.get(string), ast.JoinedStr):
         return None
-    start, stop = module.span(string)
-    match = _LITERAL.fullmatch(module.text, start, stop)
-    if match is None or match["inner"] != string.value:
-        return None
-    return match.span("inner")
+    match = _LITERAL.fullmatch(module.text, *module.span(string))
+    return None if match is None else match.span("inner")
 
 
 def string_value(node: ast.AST | None) -> str | None:

@@ -32,7 +32,13 @@ from mdstorm_migrate.python.calls import (
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import Use, imported_names, missing_prefix, reached_uses
 from mdstorm_migrate.python.links import all_imports, resolves
-from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
+from mdstorm_migrate.python.module import (
+    PythonModule,
+    inner_span,
+    last_name,
+    literal_span,
+    string_value,
+)
 from mdstorm_migrate.python.shadow import shadow_of
 from mdstorm_migrate.rules import loggers, versions
 from mdstorm_migrate.rules.rule import rule
@@ -85,6 +91,8 @@ _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
 _EXAMPLE = re.compile(
     r"""(?:^[ \t]*|(?<=["']))(?:>>>|\.\.\.)[ \t](?P<code>[^\r\n]*)""", re.MULTILINE
 )
+#: Names to which examples are assigned that `doctest` runs.
+_DOCUMENTING = frozenset({"__doc__", "__test__"})
 #: Functions that return the module named by their first argument.
 _RETURNING = frozenset({"import_module", "importorskip"})
 #: Functions that find the modules of a package, and put a prefix before their names.
@@ -181,7 +189,8 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
                 yield replace(found, topic="log") if _is_of_other_import(module, string) else found
     if ">>>" in module.text and any(imported_names(module)):
         for string in module.scopes.strings:
-            yield from _examples(module, string) if is_docstring(module, string) else ()
+            if ">>>" in str(string.value) and _documents(module, string):
+                yield from _examples(module, string)
     uses = (name.all_uses for name in imported_names(module))
     for one in chain(*uses, reached_uses(module)):
         yield from _mocked(module, one)
@@ -223,19 +232,31 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
     return None if call is None else "asked"
 
 
+def _documents(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is a docstring, or is assigned to ``__doc__`` or ``__test__``."""
+    assigned = (one for one in module.ancestors(string) if isinstance(one, ast.Assign))
+    targets = chain.from_iterable(one.targets for one in assigned)
+    return is_docstring(module, string) or any(last_name(one) in _DOCUMENTING for one in targets)
+
+
 def _examples(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Finding]:
     """Yield edits to the examples in a docstring that import Petastorm, or a finding."""
-    inner = inner_span(module, string)
-    lines = list(_EXAMPLE.finditer(module.text, *inner)) if inner is not None else []
-    code = "\n".join(one["code"] for one in lines)
+    whole = module.span(string)
+    lines = list(_EXAMPLE.finditer(module.text, *literal_span(module, string) or whole))
+    codes = [one["code"] for one in _EXAMPLE.finditer(str(string.value))]
+    code = "\n".join(codes)
     if not _IMPORT.search(code):
         return
     if any(isinstance(one, Finding) for one in renamed_in_code(code, CODE, 0, len(code))):
         what = "this example imports what mdstorm does not have"
-        yield Finding(CODE, "manual", *lines[0].span("code"), what, f"{what}: change it by hand")
+    elif codes != [one["code"] for one in lines]:
+        what = "this example imports Petastorm, and is written with backslashes"
+    else:
+        for one in lines:
+            yield from renamed_in_code(module.text, CODE, *one.span("code"))
         return
-    for one in lines:
-        yield from renamed_in_code(module.text, CODE, *one.span("code"))
+    span = lines[0].span("code") if lines else whole
+    yield Finding(CODE, "manual", *span, what, f"{what}: change it by hand")
 
 
 def _allowed(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
