@@ -85,7 +85,7 @@ class Proposals:
 
 
 @dataclass(eq=False)
-class _Part:
+class _Plan:
     """A document of the file, with what its rules propose, and what was decided about it.
 
     Attributes
@@ -154,7 +154,7 @@ class FileMigration:
         self.names_need_review = False
         self._source = source
         self._settings = settings
-        self._parts: list[_Part] = []
+        self._plans: list[_Plan] = []
         self._decided = data  # with the edits to its code
         self._file = self._attempt(self._parsed, DecodedFile("", ()))
         known = self._attempt(self._known, None)
@@ -183,24 +183,24 @@ class FileMigration:
         if self._source is None:
             raise SourceError("not a kind of file that can be migrated")
         file = self._source.read(self.data, self.path)
-        self._parts = [
-            self._part(document)
+        self._plans = [
+            self._plan(document)
             for document in file.documents
             if is_relevant(document.text.encode(errors="replace"), self._settings)
         ]
         return file
 
-    def _part(self, document: Document) -> _Part:
+    def _plan(self, document: Document) -> _Plan:
         module = None
         if document.kind == "python":
             tree = parse_python(document.code)
             module = PythonModule(document, tree, self._settings.applies)
-        return _Part(document, module, review.Suppressions.of(document, module))
+        return _Plan(document, module, review.Suppressions.of(document, module))
 
     @property
     def modules(self) -> list[PythonModule]:
         """The parsed Python documents: its own code, then files that notebook cells write."""
-        return [part.module for part in self._parts if part.module is not None]
+        return [plan.module for plan in self._plans if plan.module is not None]
 
     def _known(self) -> Parsed:
         modules = {id(module.document): module for module in self.modules}
@@ -223,17 +223,17 @@ class FileMigration:
         return self._attempt(self._flows, Flows())
 
     def _flows(self) -> Flows:
-        if not self._parts:
+        if not self._plans:
             self._parse_rest()
         return next(map(flows_of, self.modules), Flows())
 
     def _parse_rest(self) -> None:
         """Parse the Python documents that do not mention Petastorm."""
-        parts = {id(part.document): part for part in self._parts}
-        self._parts = [
-            parts.get(id(document)) or self._part(document)
+        plans = {id(plan.document): plan for plan in self._plans}
+        self._plans = [
+            plans.get(id(document)) or self._plan(document)
             for document in self._file.documents
-            if document.kind == "python" or id(document) in parts
+            if document.kind == "python" or id(document) in plans
         ]
 
     # Proposals
@@ -247,16 +247,16 @@ class FileMigration:
     def _proposals(self, given: Given) -> Proposals:
         if given.names is not None:
             self._parse_rest()
-        for part in self._parts:
-            if part.module is not None:
-                part.module = part.module.with_given(given)
-            self._run_rules(part)
+        for plan in self._plans:
+            if plan.module is not None:
+                plan.module = plan.module.with_given(given)
+            self._run_rules(plan)
         self._decide(ALONE)
-        named = [edit for part in self._parts for edit in part.edits if edit.group == NAMES]
-        left = (one for part in self._parts for one in part.findings if one.rule == _NAMING)
+        named = [edit for plan in self._plans for edit in plan.edits if edit.group == NAMES]
+        left = (one for plan in self._plans for one in plan.findings if one.rule == _NAMING)
         is_named = bool(named) or any(one.holds for one in left)
         namings = (_naming_of(module, is_named=is_named) for module in self.modules)
-        features = (use for part in self._parts for use in features_of(part.document, part.module))
+        features = (use for plan in self._plans for use in features_of(plan.document, plan.module))
         return Proposals(
             any(imported_names(module) or reached_uses(module) for module in self.modules),
             self._stays,
@@ -266,28 +266,28 @@ class FileMigration:
             features=Counter(features),
         )
 
-    def _run_rules(self, part: _Part) -> None:
+    def _run_rules(self, plan: _Plan) -> None:
         """Run the rules about code on a document, and keep what is selected."""
         found = [
             one
-            for rule in rules_for(part.document.kind, is_about_needs=False)
-            for one in rule.check(part.document if part.module is None else part.module)
+            for rule in rules_for(plan.document.kind, is_about_needs=False)
+            for one in rule.check(plan.document if plan.module is None else plan.module)
         ]
         findings = [one for one in found if isinstance(one, Finding)]
         alone = [one for one in findings if one.is_all and self._settings.selects(one.rule)]
         if alone:
-            part.is_all = True
+            plan.is_all = True
             findings = [*alone, *(one for one in findings if one.is_open_todo)]
         else:
-            part.edits = [one for one in found if isinstance(one, Edit)]
-        part.findings = self._selected(part, findings)
+            plan.edits = [one for one in found if isinstance(one, Edit)]
+        plan.findings = self._selected(plan, findings)
 
-    def _selected(self, part: _Part, findings: Iterable[Finding]) -> list[Finding]:
+    def _selected(self, plan: _Plan, findings: Iterable[Finding]) -> list[Finding]:
         return [
             one
             for one in findings
             if self._settings.selects(one.rule)
-            and (one.is_open_todo or not part.suppressions.cover(one))
+            and (one.is_open_todo or not plan.suppressions.cover(one))
         ]
 
     # Decisions
@@ -297,11 +297,11 @@ class FileMigration:
         """What in the file still needs Petastorm."""
         if self._is_ignored:
             return "`# mdstorm: ignore-file`"
-        return review.remaining(one for part in self._parts for one in part.findings)
+        return review.remaining(one for plan in self._plans for one in plan.findings)
 
     @property
     def _is_ignored(self) -> bool:
-        return any(part.suppressions.whole_file for part in self._parts)
+        return any(plan.suppressions.whole_file for plan in self._plans)
 
     def _decide(self, decision: Decision) -> None:
         """Choose the edits to apply."""
@@ -311,16 +311,16 @@ class FileMigration:
             decision = replace(decision, waits_for=what)
         self.names_need_review = False
         held: list[Finding] = []
-        for part in self._parts:
-            is_code = part.module is not None
-            edits = review.with_review(part.edits, [*held, *part.findings], decision, is_code)
-            part.applied, part.pending = _choose(edits, part.suppressions, self._settings)
+        for plan in self._plans:
+            is_code = plan.module is not None
+            edits = review.with_review(plan.edits, [*held, *plan.findings], decision, is_code)
+            plan.applied, plan.pending = _choose(edits, plan.suppressions, self._settings)
             # What a command runs is a fact about the part of the file with the command.
-            left = (one for one in part.findings if one.rule == _NAMING and one.topic != "run")
+            left = (one for one in plan.findings if one.rule == _NAMING and one.topic != "run")
             is_left = any(one.holds for one in left)
-            self.names_need_review |= is_left or review.names_need_review(edits, part.pending)
+            self.names_need_review |= is_left or review.names_need_review(edits, plan.pending)
             held += [
-                part.document.in_file(one, self._file.lines) for one in part.findings if one.holds
+                plan.document.in_file(one, self._file.lines) for one in plan.findings if one.holds
             ]
 
     def code_after(self, decision: Decision) -> Facts:
@@ -332,9 +332,9 @@ class FileMigration:
     def _code_after(self, decision: Decision) -> Facts:
         self._decide(decision)
         edits = [
-            part.document.in_file(edit, self._file.lines)
-            for part in self._parts
-            for edit in part.applied
+            plan.document.in_file(edit, self._file.lines)
+            for plan in self._plans
+            for edit in plan.applied
             if not self._is_ignored
         ]
         self._decided = (
@@ -356,8 +356,8 @@ class FileMigration:
 
     def _rendered(self, needs: Needs) -> Outcome:
         results = _Results()
-        for part in self._parts:
-            self._render(part, needs, results)
+        for plan in self._plans:
+            self._render(plan, needs, results)
         edits = [] if self._is_ignored else sorted(results.edits, key=_position)
         file, after = self._file, self.data
         if edits:
@@ -393,18 +393,18 @@ class FileMigration:
             raise EditError("the result would contain a cell that does not parse")
         return Parsed(outcome, modules)
 
-    def _render(self, part: _Part, needs: Needs, results: _Results) -> None:
-        document, module = part.document, part.module
-        found = [] if part.is_all else list(_about_needs(document, module, needs))
+    def _render(self, plan: _Plan, needs: Needs, results: _Results) -> None:
+        document, module = plan.document, plan.module
+        found = [] if plan.is_all else list(_about_needs(document, module, needs))
         listed = [one for one in found if isinstance(one, Edit)]
-        applied, pending = _choose(listed, part.suppressions, self._settings)
-        findings = [*part.findings, *(one for one in found if isinstance(one, Finding))]
-        findings = self._selected(part, findings)
-        findings = review.without_covered_mentions(document, findings, [*part.edits, *listed])
-        findings += [*part.pending, *pending]
+        applied, pending = _choose(listed, plan.suppressions, self._settings)
+        findings = [*plan.findings, *(one for one in found if isinstance(one, Finding))]
+        findings = self._selected(plan, findings)
+        findings = review.without_covered_mentions(document, findings, [*plan.edits, *listed])
+        findings += [*plan.pending, *pending]
         todos = review.todos_of(document, module, findings, self._settings.todo)
         lines = self._file.lines
-        for edit in (*part.applied, *applied, *todos.edits):
+        for edit in (*plan.applied, *applied, *todos.edits):
             results.edits.append(document.in_file(edit, lines))
         comments = {
             document.in_file(Finding(OPEN_TODO, "note", one.start, one.stop, ""), lines).start

@@ -95,42 +95,27 @@ def examine(
     around |= dict.fromkeys(vendored, True)
     with Workers(partial(Examiner, settings), len(paths) + len(around), jobs) as workers:
         seen = _any(workers.map(Examiner.facts, dict.fromkeys(paths)))
-        graph = ImportGraph({path: one.links.imports for path, one in seen.items()})
-        resolving = {path for path, one in seen.items() if one.links.resolves}
-        for path, one in seen.items():
-            if path.suffix not in CODE and one.links.imports:
-                for resolver in resolving:
-                    graph.link(resolver, path)
+        graph, resolving = _linked(seen)
         given = given_to(
             seen, graph, lambda paths: workers.map(Examiner.flows, dict.fromkeys(paths))
         )
         proposals = workers.map(Examiner.propose, given)
         every = seen | _any(workers.map(Examiner.facts_around, around))
-        lacking: set[Part] = set()
-        refusing: set[Part] = set()
+        lacking: dict[Part, bool] = {}  # and whether it was told to install mdstorm, and does not
         while True:
             decisions = decide(proposals, graph, resolving)
-            decided = every | workers.map(Examiner.code_after, decisions)
-            needs = _needs(Project(decided), decisions, settings)
-            # What does not install mdstorm is told to, so that the code that waits for it can move.
-            for part in lacking:
-                if (own := needs.get(part.path)) is not None:
-                    needs[part.path] = own.moving(part.number, refuses=part in refusing)
-            rendered = workers.map(Examiner.render, needs)
-            outcomes = {path: outcome for path, (outcome, _) in rendered.items()}
-            after = {path: one for path, (_, one) in rendered.items()}
-            project = Project(decided | after)
+            outcomes, project = _rendered(workers, every, decisions, lacking, settings)
             violations = [] if settings.library == STREAMING else list(check(project, graph))
             # A file whose result is not sound stays as it is, and holds its group.
             held = dict(_failed(outcomes, proposals)) | dict(_waiting(violations, proposals))
-            told = {part for part in lacking if NEW_ROOT not in project.installed(part)}
+            refusing = {part: True for part in lacking if NEW_ROOT not in project.installed(part)}
             # Commands wait for what installs mdstorm for them, as code does.
             alone = {Part(one.path, one.part) for one in violations if one.path in one.holds}
-            if not held and told <= refusing and alone <= lacking:
+            if not held and all(map(lacking.get, refusing)) and alone <= lacking.keys():
                 break
             proposals |= held
-            refusing |= told
-            lacking |= {Part(one.path, one.part) for one in violations}
+            told = {Part(one.path, one.part): False for one in violations}
+            lacking = told | lacking | refusing
     outcomes_in_order = [
         FileOutcome(
             path,
@@ -144,6 +129,41 @@ def examine(
         if path in outcomes
     ]
     return Examined(outcomes_in_order, project, violations)
+
+
+def _linked(seen: Mapping[Path, Facts]) -> tuple[ImportGraph, set[Path]]:
+    """Return what imports what, and the code that resolves names at run time.
+
+    Configuration names what such code imports.
+    """
+    graph = ImportGraph({path: one.links.imports for path, one in seen.items()})
+    resolving = {path for path, one in seen.items() if one.links.resolves}
+    for path, one in seen.items():
+        if path.suffix not in CODE and one.links.imports:
+            for resolver in resolving:
+                graph.link(resolver, path)
+    return graph, resolving
+
+
+def _rendered(
+    workers: Workers[Examiner],
+    every: dict[Path, Facts],
+    decisions: dict[Path, Decision],
+    lacking: Mapping[Part, bool],
+    settings: Settings,
+) -> tuple[dict[Path, Outcome], Project]:
+    """Return the outcomes of the files as they were decided on, and the project with them.
+
+    What does not install mdstorm is told to, so that the code that waits for it can move.
+    """
+    decided = every | workers.map(Examiner.code_after, decisions)
+    needs = _needs(Project(decided), decisions, settings)
+    for part, refuses in lacking.items():
+        if (own := needs.get(part.path)) is not None:
+            needs[part.path] = own.moving(part.number, refuses=refuses)
+    rendered = workers.map(Examiner.render, needs)
+    after = {path: one for path, (_, one) in rendered.items()}
+    return {path: one for path, (one, _) in rendered.items()}, Project(decided | after)
 
 
 def _any(facts: Mapping[Path, Facts | None]) -> dict[Path, Facts]:
