@@ -30,12 +30,37 @@ def num_threads(threads: int | None) -> int:
     return threads or min(_MAX_THREADS, os.cpu_count() or 1)
 
 
+class Threads(ThreadPoolExecutor):
+    """Threads for calls. Once Python ends and begins no more of them, the caller makes its calls.
+
+    Python ends executors when the main program ends, before it waits for the program's threads.
+    """
+
+    _is_shut_down = False
+
+    def submit(self, function: Callable[..., _Out], /, *args: Any, **keywords: Any) -> Future[_Out]:
+        """Begin a call, or make it here if Python ends."""
+        try:
+            return super().submit(function, *args, **keywords)
+        except RuntimeError as error:
+            if self._is_shut_down or not str(error).startswith("cannot schedule new futures"):
+                raise
+        result: Future[_Out] = Future()
+        settle(result, partial(function, *args, **keywords))
+        return result
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no more calls."""
+        self._is_shut_down = True
+        super().shutdown(wait, cancel_futures=cancel_futures)
+
+
 def map_files(call: Callable[[_In], _Out], items: Collection[_In]) -> list[_Out]:
     """Call `call` for each of several small files, in threads; return the results in order.
 
     The first error is raised once all calls have ended.
     """
-    with ThreadPoolExecutor(min(_MOST_REQUESTS, len(items)) or 1) as pool:
+    with Threads(min(_MOST_REQUESTS, len(items)) or 1) as pool:
         return list(pool.map(call, items))
 
 

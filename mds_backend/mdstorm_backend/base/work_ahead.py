@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import count, islice
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from weakref import WeakSet
 from mdstorm_backend.base.forks import make_forks_safe
 from mdstorm_backend.base.iteration import Iteration
 from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base.pools import Threads
 from mdstorm_backend.base.recorder import Recorder, of_this_task, working_for
 
 _In = TypeVar("_In")
@@ -37,7 +38,7 @@ def next_priority() -> int:
 class _Here(threading.local):
     #: The priority of this thread's work, and the threads to which it may hand off work.
     priority: int | None = None
-    others: ThreadPoolExecutor | None = None
+    others: Threads | None = None
     #: If set, a list that receives the threads of generators that this thread closes.
     closed: list[WorkAhead] | None = None
 
@@ -66,7 +67,7 @@ def hand_off(function: Callable[[], object]) -> bool:
 
 
 def _called(
-    others: ThreadPoolExecutor | None, priority: int, function: Callable[..., _Out], *args: Any
+    others: Threads | None, priority: int, function: Callable[..., _Out], *args: Any
 ) -> _Out:
     _here.others, _here.priority = others, priority
     return function(*args)
@@ -154,12 +155,12 @@ class WorkAhead(OwnContext):
         self._is_ahead = False
         #: One element per call in progress: a deque can be modified safely without a lock.
         self._under_way: deque[None] = deque()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: Threads | None = None
         #: Threads to which calls hand off work: others, because the calls wait for that work.
-        self._others: ThreadPoolExecutor | None = None
+        self._others: Threads | None = None
         if threads:
             make_forks_safe()
-            self._pool, self._others = (ThreadPoolExecutor(threads, name) for _ in range(2))
+            self._pool, self._others = (Threads(threads, name) for _ in range(2))
 
     def begin(
         self, function: Callable[[_In], _Out], item: _In, priority: int | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from mdstorm_backend.base.pools import Threads
 from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, MDStormError
@@ -178,7 +179,7 @@ class FileReader:
         """Return the function from path to content; read the files unless they were requested."""
         if block.content_of is None:
             threads = min(THREADS, len(self._paths(block.batch))) or 1
-            with ThreadPoolExecutor(threads, "mdstorm-files") as pool:
+            with Threads(threads, "mdstorm-files") as pool:
                 begun = self._begun(block.batch, pool.submit)
             block.content_of = partial(_taken, begun, Future.result)
         return block.content_of

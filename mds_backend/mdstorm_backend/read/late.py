@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import current_process
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm_backend.base.pools import Threads
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     InvalidArgumentError,
@@ -174,7 +174,7 @@ def map_in_threads(function: Callable[[Any], Any], items: Sequence[Any], workers
     size = max(1, len(items) // (4 * workers))
     parts = [items[start : start + size] for start in range(0, len(items), size)]
     # A new pool for each call: a persistent one would have no threads after a fork.
-    with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-decode") as pool:
+    with Threads(workers, thread_name_prefix="mdstorm-decode") as pool:
         return [result for part in pool.map(each, parts) for result in part]
 
 

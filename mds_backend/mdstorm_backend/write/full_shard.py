@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+from mdstorm_backend.base.pools import Threads
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, WriteError
 from mdstorm_backend.format import compression as codecs
 from mdstorm_backend.format.encodings.registry import parse_encoding
@@ -257,7 +258,7 @@ class ShardStore:
     retry: int = directories.DEFAULT_RETRY
     on_file: Callable[[int], None] = lambda size: None
     makes_directories: bool = True
-    _pool: ThreadPoolExecutor | None = field(default=None, init=False)
+    _pool: Threads | None = field(default=None, init=False)
     #: Shards in progress. The shards before them are stored, with their reports in `_reports`.
     _futures: list[Future[ShardReport]] = field(default_factory=list, init=False)
     _reports: list[ShardReport] = field(default_factory=list, init=False)
@@ -306,7 +307,7 @@ class ShardStore:
             self._reports.append(self._pack_and_write(name, shard))
             return
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.max_workers, thread_name_prefix="mdstorm-write")
+            self._pool = Threads(self.max_workers, thread_name_prefix="mdstorm-write")
         self._futures.append(self._pool.submit(self._pack_and_write, name, shard))
 
     def finish(self) -> list[ShardReport]:

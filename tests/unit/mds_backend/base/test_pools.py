@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from mdstorm_backend.base.pools import each
+from mdstorm_backend.base.pools import Threads, each
 
 SECONDS = 30
 
@@ -38,3 +38,10 @@ def test_first_error_in_each_stops_other_calls_and_is_raised_when_they_have_ende
     with pytest.raises(ZeroDivisionError):
         list(each(call, range(9), 2, stop=lambda _: stopped.set()))
     assert ended == [0]
+
+
+def test_threads_that_were_shut_down_accept_no_call() -> None:
+    with Threads(1) as pool:
+        assert pool.submit(int, "5").result() == 5
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        pool.submit(int, "5")

@@ -89,7 +89,7 @@ class AtOnce(ThreadPoolExecutor):
 def test_ready_results_are_yielded_while_others_are_being_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(work_ahead, "ThreadPoolExecutor", AtOnce)
+    monkeypatch.setattr(work_ahead, "Threads", AtOnce)
     shares: list[int] = []
     with WorkAhead(2) as ahead:
         results = ahead.map(lambda _: shares.append(ahead.share_of(5)), range(20), 10)
