@@ -76,6 +76,12 @@ def test_description_for_package_index_has_no_relative_links(wheel: Path) -> Non
 
 
 @pytest.mark.long
+def test_command_that_writes_metadata_is_installed(base_install: Path, tmp_path: Path) -> None:
+    said = run(base_install / "mdstorm-generate-metadata.py", "--help", cwd=tmp_path)
+    assert "--dataset_url" in said
+
+
+@pytest.mark.long
 def test_base_install_imports_and_shows_help(base_install: Path, tmp_path: Path) -> None:
     python = base_install / "python"
     run(python, "-c", f"import {', '.join(sorted(PACKAGES))}", cwd=tmp_path)

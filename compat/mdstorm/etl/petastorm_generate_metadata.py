@@ -1,6 +1,6 @@
 """Add Petastorm's metadata to existing datasets with ``generate_petastorm_metadata``.
 
-Also available as a command: ``python -m mdstorm.etl.petastorm_generate_metadata --dataset_url …``.
+Also available as a command: ``mdstorm-generate-metadata.py --dataset_url …``.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def generate_petastorm_metadata(
 def main(argv: Sequence[str] | None = None) -> None:
     """Run `generate_petastorm_metadata` with command-line arguments."""
     parser = argparse.ArgumentParser(
-        prog="petastorm_generate_metadata",
+        prog="mdstorm-generate-metadata.py",
         description="Write the schema of a dataset next to its rows, which are not changed.",
-        epilog="Example: python -m mdstorm.etl.petastorm_generate_metadata"
+        epilog="Example: mdstorm-generate-metadata.py"
         " --dataset_url file:///data/all --unischema_class package.module.MySchema",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )

@@ -14,6 +14,7 @@ from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, f
 from mdstorm_migrate.packaging.rewriting import CONDA, Place, manual, rewrite_requirement
 from mdstorm_migrate.petastorm.names import (
     NEW_ROOT,
+    NEW_SCRIPTS,
     OLD_ROOT,
     SCRIPTS,
     VERSION,
@@ -72,14 +73,8 @@ _END = (
 #: The text between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 
-#: A module that is run, as ``python -m petastorm.etl.x``, or a script that runs one.
-_RUN = re.compile(
-    rf"""(?<![\w-])-m{_GAP}(?P<path>{OLD_ROOT}(?:\.\w+)+)
-    | (?:^|[;&|(!]|\b(?:RUN|do|then|else|sudo|time|exec)(?=[ \t])
-        |^[ \t]*-[ ](?:[ ]*run:[ ])?(?=\S+[ \t]+--?\w))[ \t]*
-      (?P<script>{"|".join(map(re.escape, SCRIPTS))})(?![\w.-])""",
-    re.MULTILINE | re.VERBOSE,
-)
+#: A module that is run, as ``python -m petastorm.etl.x``.
+_RUN = re.compile(rf"""(?<![\w-])-m{_GAP}(?P<path>{OLD_ROOT}(?:\.\w+)+)""")
 
 
 #: Programs that run the module after ``-m``: interpreters, also in variables, and launchers.
@@ -103,6 +98,8 @@ def runs_modules(before: str) -> bool:
 
 #: A script, also with the path of its environment; one in the current directory is the project's.
 _SCRIPT = re.compile(rf"(?<![\w.-])(?<!\./)(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
+#: The directory of a script that is not in one with the programs of an environment.
+_ELSEWHERE = re.compile(r"(?<!\bbin)(?<!\bScripts)[/\\]\Z")
 #: Code passed to Python with ``-c``, also in a list of words; the dotted names in the code, and its
 #: imports from modules.
 _CODE = re.compile(
@@ -272,29 +269,27 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
     What needs Petastorm gets a finding that holds its requirement, as does a script that cannot be
     edited, such as an argument of ``spark-submit``.
     """
-    edited: set[int] = set()
     for ran in _RUN.finditer(text, start, stop):
-        span = ran.span("path" if ran["path"] else "script")
-        path = ran["path"] or SCRIPTS[ran["script"]]
+        span, path = ran.span("path"), ran["path"]
         line = text[max(text.rfind("\n", 0, ran.start()) + 1, start) : ran.start()]
-        is_other = ran["path"] and not runs_modules(_COMMAND_BEGIN.split(line)[-1])
-        if is_commented_out(text, span[0]) or is_other:
+        if is_commented_out(text, span[0]) or not runs_modules(_COMMAND_BEGIN.split(line)[-1]):
             continue
         if absent := missing(path):
-            if ran["path"]:  # scripts follow
-                yield _absent(rule, span, f"`{path}` is run here", absent)
+            yield _absent(rule, span, f"`{path}` is run here", absent)
         else:
-            new = renamed(path) if ran["path"] else f"python3 -m {renamed(path)}"
-            edited.add(span[0])
-            yield Edit(rule, "exact", *span, new, "run mdstorm's module", topic="run")
+            yield Edit(rule, "exact", *span, renamed(path), "run mdstorm's module", topic="run")
     for script in _SCRIPT.finditer(text, start, stop):
-        at, path = script.start(), SCRIPTS[script[0]]
-        if at not in edited and not is_commented_out(text, at):
-            if absent := missing(path):
-                what = f"`{script[0]}` is a script of Petastorm"
-                yield _absent(rule, script.span(), what, absent)
-            else:
-                yield _by_hand(rule, script.span(), script[0])
+        span, name = script.span(), script[0]
+        if is_commented_out(text, span[0]):
+            continue
+        what = f"`{name}` is a script of Petastorm"
+        if absent := missing(SCRIPTS[name]):
+            yield _absent(rule, span, what, absent)
+        elif _ELSEWHERE.search(text, max(span[0] - 10, 0), span[0]):
+            remedy = f"{what}: run `{renamed(name)}` instead"
+            yield Finding(rule, "manual", *span, what, remedy, holds=OLD_ROOT, topic="run")
+        else:
+            yield Edit(rule, "exact", *span, renamed(name), "run mdstorm's script", topic="run")
     commands = []
     for code in _CODE.finditer(text, start, stop):
         commands.append(code.span())
@@ -307,9 +302,11 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
             yield Finding(rule, "manual", *one.span("path"), what, remedy, holds=OLD_ROOT)
 
 
-#: A module of mdstorm that is run, or an import of it in code that a command runs.
+#: A module or script of mdstorm that is run, or an import of it in code that a command runs.
 _RUNS_MDSTORM = re.compile(
-    rf"""(?<![\w-])-m{_GAP}{NEW_ROOT}(?![\w-]) | \b(?:from|import)[ \t]+{NEW_ROOT}\b""", re.VERBOSE
+    rf"""(?<![\w-])-m{_GAP}{NEW_ROOT}(?![\w-]) | \b(?:from|import)[ \t]+{NEW_ROOT}\b
+    | (?<![\w.-])(?<!\./)(?:{"|".join(map(re.escape, NEW_SCRIPTS))})(?![\w.-])""",
+    re.VERBOSE,
 )
 
 
@@ -331,33 +328,25 @@ _BEFORE = re.compile(
 )
 
 
-def runs_in_string(command: str, rule: str, *, is_verbatim: bool = True) -> Iterator[Finding]:
-    """Yield the findings about what a string of code runs, if it is one or several commands.
+def runs_in_string(
+    command: str, rule: str, *, is_verbatim: bool = True
+) -> Iterator[Edit | Finding]:
+    """Yield edits to what a string of code runs, if it is one or several commands, and findings.
 
-    A string in which no command begins with Petastorm's may be a message. A script alone is a word
-    of a command, so there is no edit that fits; neither is there one if the string is not verbatim
-    in the code, but assembled from several.
+    A string in which no command begins with Petastorm's may be a message. There is no edit if the
+    string is not verbatim in the code, but assembled from several.
     """
     for one in runs(command, rule, 0, len(command)):
         before, word = _SEPARATOR.split(command[: one.start])[-1], command[one.start : one.stop]
         if one.topic != "run" or not _BEFORE.fullmatch(before):
             continue
-        if isinstance(one, Finding):
+        if isinstance(one, Finding) or is_verbatim:
             yield one
-        elif word in SCRIPTS:
-            yield _by_hand(rule, (one.start, one.stop), word)
-        elif not is_verbatim:
+        else:
             what = f"`{word}` is run here"
             remedy = f"{what}: use `{one.replacement}` instead"
             span = one.start, one.stop
             yield Finding(rule, "manual", *span, what, remedy, holds=OLD_ROOT, topic="run")
-
-
-def _by_hand(rule: str, span: tuple[int, int], script: str) -> Finding:
-    """Return the finding about a script that mdstorm has as a module."""
-    what = f"`{script}` is a script of Petastorm"
-    remedy = f"{what}: run `python3 -m {renamed(SCRIPTS[script])}` instead"
-    return Finding(rule, "manual", *span, what, remedy, holds=OLD_ROOT, topic="run")
 
 
 def _absent(rule: str, span: tuple[int, int], what: str, absent: str) -> Finding:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from mdstorm_migrate.base.document import Document, Segment, Shift
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import installed, runs, runs_in_string
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS
+from mdstorm_migrate.petastorm.names import NEW_ROOT, NEW_SCRIPTS, OLD_ROOT, SCRIPTS
 from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule
 
@@ -99,7 +99,10 @@ def _commands(module: PythonModule) -> Iterator[Part]:
     for string in module.scopes.strings if "install" in module.text else ():
         value = str(string.value)
         is_installing = "install" in value and any(installed(value))
-        if is_installing and not is_docstring(module, string) and any(runs_in_string(value, "")):
+        ran = (
+            runs_in_string(value, "") if is_installing and not is_docstring(module, string) else ()
+        )
+        if any(isinstance(one, Finding) for one in ran):
             yield Part((module.span(string),), is_bare=_is_bare(value))
 
 
@@ -177,7 +180,7 @@ _SCRIPT = re.compile(r"^[ ]+script:", re.MULTILINE)
 _TARGET = re.compile(r"\btarget[ \t]*:[ \t]*[\"']?([\w.-]+)")
 #: Programs that are no code of the project.
 _OTHERS = re.compile(
-    rf"""{"|".join(map(re.escape, SCRIPTS))}
+    rf"""{"|".join(map(re.escape, [*SCRIPTS, *NEW_SCRIPTS]))}
     | \bpython[\d.]*["']?,?[ \t]+["']?-(?: c\b | m["']?,?[ \t]+["']?
         (?:pip|venv|{OLD_ROOT}|{NEW_ROOT})\b )""",
     re.VERBOSE,

@@ -239,6 +239,10 @@ def is_known(path: str) -> bool:
     return root in (OLD_ROOT, NEW_ROOT) and missing(f"{OLD_ROOT}.{rest}") is None
 
 
+#: Those of these commands that mdstorm installs under a name of its own.
+NEW_SCRIPTS = [renamed(name) for name, path in SCRIPTS.items() if missing(path) is None]
+
+
 def is_configured(path: str) -> bool:
     """Whether a value of configuration is a function or class of either library."""
     _, _, rest = path.replace(":", ".").partition(".")

@@ -102,7 +102,8 @@ def _without_additions(document: Document) -> Document:
 def _commands(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
     """Yield the finding about what a string runs that needs Petastorm."""
     is_verbatim = inner_span(module, string) is not None
-    for one in islice(runs_in_string(str(string.value), CODE, is_verbatim=is_verbatim), 1):
+    ran = runs_in_string(str(string.value), CODE, is_verbatim=is_verbatim)
+    for one in islice((one for one in ran if isinstance(one, Finding)), 1):
         start, stop = module.span(string)
         yield replace(one, start=start, stop=stop)
 

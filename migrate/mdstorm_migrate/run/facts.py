@@ -23,12 +23,14 @@ from mdstorm_migrate.base.document import (
     SourceError,
     is_setup_script,
 )
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.mosaicml.names import FRONT
 from mdstorm_migrate.packaging.commands import (
     TARGETS,
     dotted_values,
     install_commands,
     libraries_run,
+    runs,
     runs_in_string,
 )
 from mdstorm_migrate.packaging.lists import (
@@ -44,6 +46,7 @@ from mdstorm_migrate.packaging.strings import is_module_run, required_in
 from mdstorm_migrate.petastorm.names import (
     CONVERTER_METHODS,
     NEW_ROOT,
+    NEW_SCRIPTS,
     OLD_ROOT,
     is_configured,
     is_known,
@@ -189,6 +192,8 @@ class Facts:
         Whether code builds a Spark session; otherwise, a notebook's host provides one.
     is_given_session : bool
         Whether code uses a session `spark` that it does not create, so its host provides Spark.
+    runs_shared : bool
+        Whether its commands run modules or scripts of Petastorm that mdstorm also has.
     seen : Seen
     """
 
@@ -220,6 +225,7 @@ class Facts:
     on_databricks: bool = False
     builds_session: bool = False
     is_given_session: bool = False
+    runs_shared: bool = False
     seen: Seen = field(default_factory=Seen)
 
     @property
@@ -352,6 +358,7 @@ def _linked(path: Path, data: bytes, known: Parsed | None, file: DecodedFile) ->
         links=_links(path, text, known),
         is_installing=is_installing,
         is_given_session=_is_given_session(known),
+        runs_shared=_runs_shared(known),
         seen=_seen(path, data, file, modules, is_installing),
     )
 
@@ -490,7 +497,7 @@ def _imported_by_name(module: PythonModule) -> Iterator[str]:
 
 
 def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:
-    """Yield the modules that strings in commands name, and Petastorm if one needs it."""
+    """Yield the modules that strings in commands name, and the libraries whose scripts they run."""
 
     def is_outside(string: ast.Constant) -> bool:
         return not any(part.has(module.span(string)[0]) for part in parts)
@@ -500,17 +507,41 @@ def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:
             root = str(string.value).partition(".")[0]
             if root in ROOTS and is_module_run(module, string) and is_outside(string):
                 yield str(string.value)
+    outside = filter(is_outside, _commands(module))
+    ran = (one for string in outside for one in _run_by(module, string))
+    yield from [OLD_ROOT] if any(isinstance(one, Finding) for one in ran) else []
+    if any(one in module.text for one in NEW_SCRIPTS):
+        for string in module.scopes.nodes[ast.Constant]:
+            is_command = NEW_ROOT in libraries_run(str(string.value)) and is_outside(string)
+            yield from [NEW_ROOT] if is_command and not is_docstring(module, string) else []
+
+
+def _commands(module: PythonModule) -> Iterator[ast.Constant]:
+    """Yield the strings that may be commands with Petastorm's name."""
     if _COMMAND_OF_PETASTORM.search(module.text):
-        strings = (one for one in module.scopes.strings if not is_docstring(module, one))
-        outside = filter(is_outside, strings)
-        found = (
-            run
-            for one in outside
-            for run in runs_in_string(
-                str(one.value), "", is_verbatim=inner_span(module, one) is not None
-            )
-        )
-        yield from [OLD_ROOT] if any(found) else []
+        yield from (one for one in module.scopes.strings if not is_docstring(module, one))
+
+
+def _run_by(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Finding]:
+    """Yield what a string in code runs, if it is a command."""
+    is_verbatim = inner_span(module, string) is not None
+    yield from runs_in_string(str(string.value), "", is_verbatim=is_verbatim)
+
+
+def _runs_shared(known: Parsed | None) -> bool:
+    """Whether commands run modules or scripts of Petastorm that mdstorm also has.
+
+    Code in a command does not count, since it may only check what is installed.
+    """
+    if known is None:
+        return False
+    texts = [one.text for one in known.file.documents if one.kind in COMMANDS]
+    ran = [(text, one) for text in texts for one in runs(text, "", 0, len(text))]
+    strings = [(module, one) for module in known.modules for one in _commands(module)]
+    ran += [(str(of.value), one) for module, of in strings for one in _run_by(module, of)]
+    return any(
+        isinstance(one, Edit) and text[one.start : one.stop] != OLD_ROOT for text, one in ran
+    )
 
 
 def _needs(path: Path, imports: frozenset[str]) -> Iterator[str]:

@@ -13,8 +13,10 @@ from mdstorm_migrate.petastorm.absent import SECTIONS, incidental_of, is_unknown
 from mdstorm_migrate.petastorm.names import (
     CONF_KEY,
     HOMES,
+    NEW_SCRIPTS,
     PUBLIC,
     RENAMED,
+    SCRIPTS,
     missing,
     renamed,
 )
@@ -28,6 +30,14 @@ STAR_NAMES = json.loads(Path(__file__).with_name("star_names.json").read_text())
 @pytest.mark.parametrize("path", sorted(PUBLIC))
 def test_public_names_in_table_exist_in_mdstorm(path: str) -> None:
     assert sorted(PUBLIC[path] - _names_of(renamed(path))) == []
+
+
+def test_installed_scripts_are_those_that_migrate_renames() -> None:
+    lines = (ROOT / "pyproject.toml").read_text().splitlines()
+    installed = [line for line in lines if '.py" = "mdstorm.' in line]
+    modules = {renamed(name): renamed(path) for name, path in SCRIPTS.items()}
+    assert installed == [f'"{name}" = "{modules[name]}:main"' for name in NEW_SCRIPTS]
+    assert all("main" in _names_of(modules[name]) for name in NEW_SCRIPTS)
 
 
 def _names_of(path: str) -> set[str]:

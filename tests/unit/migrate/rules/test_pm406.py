@@ -70,8 +70,11 @@ from mdstorm_migrate.run.outcome import Settings
     ),
     (
         "x && petastorm-generate-metadata.py --dataset_url a",
-        "x && python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url a",
+        "x && mdstorm-generate-metadata.py --dataset_url a",
     ),
+    ("/v/bin/petastorm-generate-metadata.py a", "/v/bin/mdstorm-generate-metadata.py a"),
+    (r"v\Scripts\petastorm-generate-metadata.py a", r"v\Scripts\mdstorm-generate-metadata.py a"),
+    ("uv run petastorm-generate-metadata.py a", "uv run mdstorm-generate-metadata.py a"),
 )
 def test_shell_commands_install_and_run_mdstorm(before: str, after: str) -> None:
     for path, frame in (
@@ -148,7 +151,7 @@ def test_search_for_petastorm_needs_manual_review_unless_it_stays(
 
 
 @each(
-    ("spark-submit petastorm-generate-metadata.py a\n", "petastorm-generate-metadata.py"),
+    ("python tools/petastorm-generate-metadata.py a\n", "petastorm-generate-metadata.py"),
     ("conda install -c conda-forge petastorm\n", "petastorm"),
     ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),
     ("pip install petastorm==0.9+acme\n", "petastorm==0.9+acme"),

@@ -18,12 +18,17 @@ from tests.kit.migrating import check_held, check_noop, check_rewrite, each
     (
         "a.yml",
         "- petastorm-generate-metadata.py --dataset_url x\n",
-        "- python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url x\n",
+        "- mdstorm-generate-metadata.py --dataset_url x\n",
     ),
     (
         "a.yml",
         "- run: petastorm-generate-metadata.py --dataset_url x\n",
-        "- run: python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url x\n",
+        "- run: mdstorm-generate-metadata.py --dataset_url x\n",
+    ),
+    (
+        "a.yml",
+        "command:\n- petastorm-generate-metadata.py\n- --dataset_url\n- x\n",
+        "command:\n- mdstorm-generate-metadata.py\n- --dataset_url\n- x\n",
     ),
 )
 def test_requirements_and_commands_in_json_and_yaml_are_rewritten(
@@ -49,7 +54,6 @@ def test_yaml_list_is_read_as_commands_or_as_words_of_one_command(text: str) -> 
     ("mkdocs.yml", '[{"package": "petastorm"}]\n'),
     ("ci.yml", "script:\n  - pytest -m petastorm\n"),
     ("ci.yml", "- name: import petastorm\n"),
-    ("pod.yml", "command:\n- petastorm-generate-metadata.py\n- --dataset_url\n- x\n"),
     ("ci.yml", "v: petastorm\nlibraries:\n  - whl: /x/petastorm.whl\n"),
     # names of jobs and tasks
     ("a.yml", "petastorm:\n  script: [x]\nreport:\n  dependencies:\n    - petastorm\n"),

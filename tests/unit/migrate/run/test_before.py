@@ -419,12 +419,14 @@ def test_petastorm_requirement_is_removed_with_last_import(
     assert after(tmp_path, name) == left[1:]
 
 
-@each(STAYS, "import numpy\n")
+@each(
+    (STAYS, "python -m petastorm.etl.dataset_metadata a\n"),
+    ("import numpy\n", 'python -c "import petastorm"\n'),
+)
 def test_commands_are_unchanged_while_petastorm_requirement_is_kept(
-    code: str, tmp_path: Path
+    code: str, command: str, tmp_path: Path
 ) -> None:
     text = '[tool.poetry.dependencies]\npetastorm = "*"\n[tool.poetry.extras]\nx = ["petastorm"]\n'
-    command = "python -m petastorm.etl.dataset_metadata a\n"
     write(tmp_path, a_py=code)
     write_files(tmp_path, {"pyproject.toml": text, "copy.sh": command})
     assert after(tmp_path, "copy.sh") == command

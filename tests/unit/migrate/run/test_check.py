@@ -236,7 +236,7 @@ spec:
       containers:
       - name: a
         image: acme/read
-        command: ["petastorm-generate-metadata.py", "u"]
+        command: ["petastorm-throughput.py", "u"]
 """
 
 
@@ -252,7 +252,7 @@ def test_job_without_packages_is_served_by_the_images_of_the_project(
 def test_container_without_code_provides_nothing_for_code(tmp_path: Path) -> None:
     conda = "dependencies:\n- petastorm\n- pip:\n  - torch\n"
     command = "pip install petastorm && python -c 'import petastorm'"
-    job = _JOB.replace('["petastorm-generate-metadata.py", "u"]', f'["bash", "-c", "{command}"]')
+    job = _JOB.replace('["petastorm-throughput.py", "u"]', f'["bash", "-c", "{command}"]')
     files = {"a.py": READS, "b.py": STAYS, "environment.yaml": conda, "k8s/job.yaml": job}
     after = written(tmp_path, files)
     assert after == files | {"k8s/job.yaml": job.replace("petastorm", "mdstorm")}
@@ -260,7 +260,7 @@ def test_container_without_code_provides_nothing_for_code(tmp_path: Path) -> Non
 
 def test_list_serves_a_job_beside_one_with_own_installation(tmp_path: Path) -> None:
     command = '["sh", "-c", "pip install {} && python -c \'import {}\'"]'
-    old = '["petastorm-generate-metadata.py", "u"]'
+    old = '["petastorm-throughput.py", "u"]'
     files = {"t.py": READS, "requirements.txt": "petastorm\n", "k8s/job.yaml": _JOB}
     files["k8s/count.yaml"] = _JOB.replace(old, command.format("petastorm", "petastorm"))
     after = written(tmp_path, files)
@@ -715,7 +715,7 @@ def test_each_requirement_of_petastorm_is_replaced_or_needs_a_person(
     "os.system('python -m petastorm.tools.copy_dataset a b')\n",
     "def bench(session): session.run('petastorm-throughput.py', 'u')\n",
     "subprocess.run(['/opt/venv/bin/petastorm-copy-dataset.py', 'a', 'b'])\n",
-    "BashOperator(bash_command='petastorm-generate-metadata.py --dataset_url u')\n",
+    "subprocess.run(['/opt/tools/petastorm-generate-metadata.py', '--dataset_url', 'u'])\n",
     "os.system('python -m petastorm.etl.petastorm_generate_metadata ' '--dataset_url u')\n",
     "os.system(f'python -m petastorm.etl.petastorm_generate_metadata --dataset_url {u}')\n",
 )
@@ -725,6 +725,17 @@ def test_command_in_code_keeps_petastorm_while_code_moves(use: str, tmp_path: Pa
     assert after == {"a.py": MOVED + use, "requirements.txt": "mdstorm\npetastorm\n"}
     assert "a.py:2:" in (said := invoke(migrate, tmp_path).stderr)
     assert "PM403 manual" in said
+
+
+@each(
+    "BashOperator(bash_command='petastorm-generate-metadata.py --dataset_url u')\n",
+    "subprocess.run(['/opt/venv/bin/petastorm-generate-metadata.py', '--dataset_url', 'u'])\n",
+)
+def test_script_that_code_runs_is_one_of_mdstorm(use: str, tmp_path: Path) -> None:
+    for others in ({"a.py": READS}, {"a.py": "import os\n"}):
+        files = {**others, "b.py": use, "requirements.txt": "petastorm\n"}
+        after = written(tmp_path, files)
+        assert after == {one: text.replace("petastorm", "mdstorm") for one, text in files.items()}
 
 
 @each(
@@ -782,9 +793,6 @@ def test_image_installs_what_the_commands_need_that_compose_runs_in_it(
         "Dockerfile",
         'RUN pip install {}\nCOPY a.py .\nCMD ["/usr/local/bin/petastorm-copy-dataset.py"]\n',
     ),
-    ("run.sh", "pip install {}\nv/bin/petastorm-generate-metadata.py u\n"),
-    ("run.sh", 'pip install {}\n"$VENV"/bin/petastorm-generate-metadata.py u\n'),
-    ("job.yml", 'run: pip install {}\ncommand: ["petastorm-generate-metadata.py", "u"]\n'),
 )
 def test_script_called_by_path_keeps_petastorm(name: str, text: str, tmp_path: Path) -> None:
     after = written(tmp_path, {"a.py": READS, name: text.format("petastorm")})
@@ -853,7 +861,7 @@ def test_command_that_mdstorm_has_is_rewritten_while_other_use_keeps_petastorm(
     files[name] = "petastorm-generate-metadata.py u\n"
     after = written(tmp_path, files)
     assert after["requirements.txt"] == "mdstorm\npetastorm\n"
-    assert after[name] == "python3 -m mdstorm.etl.petastorm_generate_metadata u\n"
+    assert after[name] == "mdstorm-generate-metadata.py u\n"
 
 
 def test_code_in_command_that_works_with_either_library_is_left_while_petastorm_stays(
@@ -872,7 +880,7 @@ def test_command_that_mdstorm_has_needs_review_where_only_petastorm_is(tmp_path:
     assert written(tmp_path, files) == files
     said = invoke(migrate, "--check", tmp_path).stderr
     assert "run.sh:2:" in said
-    assert "python3 -m mdstorm" in said
+    assert "use `mdstorm-generate-metadata.py`" in said
 
 
 @each(

@@ -132,10 +132,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     # Files that no test can run.
     "unrunnable/airflow_dag.py": Expected(
-        todo={
-            "petastorm-copy-dataset.py": "needs Petastorm until you replace it",
-            "generate = BashOperator": "run `python3 -m mdstorm.etl",
-        },
+        todo={"petastorm-copy-dataset.py": "needs Petastorm until you replace it"},
     ),
     "unrunnable/bom_crlf_no_newline.py": Expected(
         becomes=(

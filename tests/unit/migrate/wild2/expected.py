@@ -136,7 +136,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     "programs/cli_tools/run.sh": Expected(
         listed=("petastorm-copy-dataset.py", "petastorm-throughput.py", "petastorm.tools.copy"),
-        becomes=("python3 -m mdstorm.etl.petastorm_generate_metadata --dataset_url",),
+        becomes=("mdstorm-generate-metadata.py --dataset_url",),
     ),
     "programs/cli_tools/commands.py": Expected(
         {"import copy_dataset": "petastorm.tools"}, keeps=True
