@@ -4,6 +4,15 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+_IGNORED = (ROOT / ".gitignore").read_text("utf-8").splitlines()
+#: What building the site writes next to its pages.
+_BUILT = [ROOT / line.strip("/") for line in _IGNORED if line.startswith("/docs/")]
+#: The pages of the site.
+SITE = [
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if not any(page.is_relative_to(built) for built in _BUILT)
+]
 
 
 def anchor_of(heading: str) -> str:

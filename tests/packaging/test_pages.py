@@ -8,16 +8,12 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.packaging.pages import ROOT, anchor_of
+from tests.packaging.pages import ROOT, SITE, anchor_of
 
 import mdstorm
 from mdstorm.cli import main
 
-PAGES = [
-    *sorted(ROOT.glob("*.md")),
-    *sorted((ROOT / "docs").rglob("*.md")),
-    ROOT / "examples" / "README.md",
-]
+PAGES = [*sorted(ROOT.glob("*.md")), *SITE, ROOT / "examples" / "README.md"]
 of_each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 #: Directories with the files that `ARCHITECTURE.md` mentions. In names, `1nn` is a placeholder.
 FOLDERS = [ROOT / name for name in ("compat", "docs", "mds_backend", "migrate", "scripts", "tests")]
@@ -54,7 +50,7 @@ def test_link_texts_are_not_file_names(page: Path) -> None:
     assert not [text for text in texts if text.strip("`").endswith(".md")]
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", SITE, ids=lambda page: page.name)
 def test_code_blocks_of_site_name_their_language(page: Path) -> None:
     """The site highlights blocks without a language as Python."""
     blocks = re.findall(r"^(`{3,})([^\n]*)$.*?^\1$", page.read_text(encoding="utf-8"), re.M | re.S)

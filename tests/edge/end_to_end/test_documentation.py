@@ -26,15 +26,15 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.conftest import of_values
 from tests.kit.frameworks import import_framework
+from tests.packaging.pages import SITE
 
 from mdstorm.spark import SparkDatasetConverter
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 #: `docs/trainers.md` is tested in `tests.slow.trainers.test_documentation`, which has the
-#: frameworks, and the page of rules in `tests.unit.migrate.rules`.
-ELSEWHERE = {DOCS / "trainers.md", DOCS / "migrate" / "rules.md"}
-PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
+#: frameworks.
+PAGES = [ROOT / "README.md", *(page for page in SITE if page != DOCS / "trainers.md")]
 #: Folders with many pages, and the pages in them that also run in the short tests.
 LONG = {"concepts", "how-to", "migrate"}
 REPRESENTATIVE = {"resume.md", "several-processes.md"}
