@@ -57,8 +57,8 @@ side_by_side = $(MAKE) --jobs=6 $(if $(filter output-sync,$(.FEATURES)),--output
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
-PARTS := lint test-converter test-spark test-engine test-loaders test-compat test-readers \
-	test-connect test-lowest test-peers
+PARTS := lint test-converter test-engine test-peers test-spark test-readers test-compat \
+	test-loaders test-lowest test-connect
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
 LOWEST_TESTS := $(addprefix tests/unit/compat/,pytorch reader tf spark/test_types.py) \
