@@ -35,6 +35,9 @@ def test_names_that_functions_assign_in_a_module_are_reset_after_a_fork() -> Non
     for path in (
         file for folder in ("compat", "mds_backend") for file in ROOT.glob(f"{folder}/**/*.py")
     ):
-        assigned, reset = assigned_and_reset(ast.parse(path.read_bytes()))
+        source = path.read_bytes()
+        if b" global " not in source:
+            continue
+        assigned, reset = assigned_and_reset(ast.parse(source))
         left |= {(path.name, name) for name in assigned - reset}
     assert left == KEPT

@@ -102,8 +102,9 @@ def test_section_lists_missing_names_in_its_group(section: str) -> None:
 
 
 def _marked(name: str) -> Any:
-    # Looking up a name in `tf_utils` imports TensorFlow.
-    return pytest.param(name, marks=pytest.mark.long) if name.startswith("tf_utils.") else name
+    # Looking up a name in these imports PyTorch or TensorFlow.
+    imports_framework = name.startswith(("pytorch.", "tf_utils."))
+    return pytest.param(name, marks=pytest.mark.long) if imports_framework else name
 
 
 @pytest.mark.parametrize(

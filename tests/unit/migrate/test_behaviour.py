@@ -23,8 +23,8 @@ from mdstorm_migrate.sources import find_source
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 #: Slow programs that only the long tests run, because others use the same parts of Petastorm.
 LONG = {
-    *("appended_dataset", "converter_fixed_steps", "converter_two_managers", "parquet_to_keras"),
-    *("unusual_shapes", "windows_of_time"),
+    *("appended_dataset", "closure_on_workers", "converter_fixed_steps", "converter_two_managers"),
+    *("parquet_to_keras", "unusual_shapes", "windows_of_time"),
 }
 
 

@@ -7,6 +7,7 @@ import re
 import tempfile
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +138,23 @@ def test_page_lists_every_input_and_entry() -> None:
     assert {entry for _, entry, _ in cells()} == {*ENTRIES}
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Input]:
+    """Return an input by its name. Each is made once, because entries only read it."""
+
+    @cache
+    def input_of(name: str) -> Input:
+        folder = tmp_path_factory.mktemp("input")
+        return INPUTS[name](Place(folder, str(folder)))
+
+    return input_of
+
+
 @pytest.mark.parametrize(("name", "entry", "opens"), cells())
-def test_entry_takes_what_the_page_says(name: str, entry: str, opens: bool, tmp_path: Path) -> None:
-    given = INPUTS[name](Place(tmp_path, str(tmp_path)))
+def test_entry_takes_what_the_page_says(
+    name: str, entry: str, opens: bool, made: Callable[[str], Input]
+) -> None:
+    given = made(name)
     if not opens:
         with pytest.raises(MDStormError):
             ENTRIES[entry](given)
@@ -152,8 +167,10 @@ def test_entry_takes_what_the_page_says(name: str, entry: str, opens: bool, tmp_
 @pytest.mark.parametrize(
     "name", [name for name, entry, opens in cells() if opens and entry == "`make_spark_converter`"]
 )
-def test_run_is_traced_over_each_input(name: str, tmp_path: Path, mlflow_run: str) -> None:
-    given = INPUTS[name](Place(tmp_path, str(tmp_path)))
+def test_run_is_traced_over_each_input(
+    name: str, made: Callable[[str], Input], mlflow_run: str
+) -> None:
+    given = made(name)
     assert sorted(by_run(given, mlflow_run)) == sorted(key(row) for row in given.rows.to_pylist())
 
 

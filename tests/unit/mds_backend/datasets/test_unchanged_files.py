@@ -233,7 +233,7 @@ def count_rows(dataset: Any, found: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "is_changed"), [("fork", False), ("fork", True), ("spawn", True)]
+    ("method", "is_changed"), [("fork", True), ("spawn", False), ("spawn", True)]
 )
 def test_process_that_is_started_compares_with_its_parent(
     method: str, is_changed: bool, tmp_path: Path
@@ -270,6 +270,7 @@ def test_mount_without_times_raises_no_error(tmp_path: Path) -> None:
     assert dataset.to_table(["n"])["n"].to_pylist() == [*range(ROWS * SHARDS)]
 
 
+@pytest.mark.long  # imports PyTorch in another process
 def test_torch_worker_that_is_spawned_reads_unchanged_files(tmp_path: Path) -> None:
     from torch.utils.data import DataLoader
 
