@@ -22,7 +22,7 @@ from tests.kit.programs import free_port
 # Every run uses the same examples, so that failures are reproducible. `make test-all` draws more
 # and different examples; any that fail there are kept as `@example`. There is no deadline because
 # a loaded machine would exceed it.
-settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 

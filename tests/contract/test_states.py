@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.contract.states.programs import PROGRAMS, copied
@@ -15,8 +16,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copied(tmp_path_factory.mktemp("states"))
 
 
+#: TensorFlow's datasets have the states of PyTorch's loaders, and take longer to make.
+_OF_TF = {"TensorFlow, MDS: middle", "TensorFlow, MDS: two epochs", "TensorFlow, MDS: elastic"}
+
+
+def _marks(name: str) -> Any:
+    return pytest.mark.long if name.startswith("TensorFlow") and name not in _OF_TF else ()
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # tested elsewhere
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in PROGRAMS])
 def test_recorded_state_loads_and_recorded_rows_follow(name: str, data: Path) -> None:
     recorded = _RECORDED[name]
     assert PROGRAMS[name].following(data, recorded["states"]) == recorded["following"]

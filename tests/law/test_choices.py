@@ -300,7 +300,10 @@ def outcome(program: Program) -> str:
 @pytest.mark.filterwarnings("ignore:Currently make_reader", "ignore:Trying to partition")
 @pytest.mark.parametrize(
     "seeds",
-    [range(40), *(pytest.param(range(n, n + 80), marks=pytest.mark.long) for n in (40, 120, 200))],
+    [
+        range(24),
+        *(pytest.param(range(n, n + 64), marks=pytest.mark.long) for n in range(24, 280, 64)),
+    ],
     ids=str,
 )
 def test_chosen_rows_are_those_of_pyarrow(stores: dict[str, Path], seeds: range) -> None:

@@ -93,7 +93,7 @@ def chain_of(url: str, seed: int) -> tuple[Chain, Counter[int]]:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(20), *(pytest.param(n, marks=pytest.mark.long) for n in range(20, 100))]
+    "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.long) for n in range(12, 100))]
 )
 def test_reader_chain_returns_each_row_once_per_epoch(parquet: str, seed: int) -> None:
     chain, epoch = chain_of(parquet, seed)

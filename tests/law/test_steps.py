@@ -184,8 +184,10 @@ def rows_in(batch: Any, steps: Declared) -> Iterator[tuple[int, int, int]]:
 
 
 @pytest.mark.filterwarnings("ignore:.*does not declare|.*leave out rows:UserWarning")
+# The gate leaves out 7, the only one of its programs that starts processes.
 @pytest.mark.parametrize(
-    "seed", [*range(12), *(pytest.param(n, marks=pytest.mark.long) for n in range(12, 200))]
+    "seed",
+    [pytest.param(n, marks=() if n < 12 and n != 7 else pytest.mark.long) for n in range(200)],
 )
 def test_steps_return_and_count_the_rows_of_the_model(folder: Path, seed: int) -> None:
     draw = random.Random(seed)

@@ -26,7 +26,7 @@ from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.cache import CacheOptions
 
-ROWS, THREADS, ROUNDS = 24, 6, 2
+ROWS, THREADS = 24, 6
 COLUMNS: dict[str, list[Any]] = {
     "n": [*range(ROWS)],
     "word": [f"word {n}" for n in range(ROWS)],
@@ -152,9 +152,11 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore:.*has an unsupported field")
+@pytest.mark.parametrize("rounds", [1, pytest.param(5, marks=pytest.mark.long)])
 @pytest.mark.parametrize("use", USES)
 def test_threads_get_what_one_thread_gets(
     use: str,
+    rounds: int,
     data: Data,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -165,7 +167,7 @@ def test_threads_get_what_one_thread_gets(
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "alone"))
     expected = do(make(data, tmp_path / "one"), 0)
     logged = lines(caplog)
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / f"kept {turn}"))
         thing, together = make(data, tmp_path / f"{turn}"), threading.Barrier(THREADS)
 

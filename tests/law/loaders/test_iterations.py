@@ -128,7 +128,7 @@ class Kind:
     peek : int
         How many batches are at most a peek.
     examples : int
-        Number of programs to run in the gate; in `make test-all`, twelve times as many.
+        Number of programs to run in the gate; in `make test-all`, 18 times as many.
     """
 
     make: Callable[[Rows, Share, Data], Any]
@@ -143,7 +143,7 @@ class Kind:
     sets_epoch: bool = True
     traces: bool = True
     peek: int = 1
-    examples: int = 12
+    examples: int = 8
 
 
 SHARED = (another, copy.copy)
@@ -154,7 +154,7 @@ SAMPLES: dict[str, Any] = {
     "traces": False,
     "keeps": False,
     "peek": 0,
-    "examples": 8,
+    "examples": 5,
 }
 IN_SHARDS = Rows(UNEVEN, exact, shuffles_rows=False)
 KINDS = {
@@ -168,7 +168,7 @@ KINDS = {
         SHARED,
         BOTH,
         EITHER,
-        examples=8,
+        examples=5,
     ),
     "own states": Kind(
         partial(torch_loader, dataset=OwnStates),
@@ -176,7 +176,7 @@ KINDS = {
         sets_position=EITHER,
         keeps=False,
         traces=False,
-        examples=8,
+        examples=5,
     ),
     "own iteration": Kind(
         partial(torch_loader, dataset=Own),
@@ -186,7 +186,7 @@ KINDS = {
         has_length=False,
         traces=False,
         peek=0,
-        examples=8,
+        examples=5,
     ),
     "workers": Kind(
         partial(torch_loader, num_workers=2, multiprocessing_context="fork"),
@@ -200,10 +200,10 @@ KINDS = {
     "samples": Kind(streaming, Rows(EVEN, exact, 1), **SAMPLES),
     "elastic samples": Kind(streaming, Rows(EVEN, elastic, 1), **SAMPLES),
     "DataLoader": Kind(
-        partial(over_reader, DataLoader), Rows(GROUPS, exact), has_length=False, examples=8
+        partial(over_reader, DataLoader), Rows(GROUPS, exact), has_length=False, examples=5
     ),
     "BatchedDataLoader": Kind(
-        partial(over_reader, BatchedDataLoader), Rows(GROUPS, exact), has_length=False, examples=8
+        partial(over_reader, BatchedDataLoader), Rows(GROUPS, exact), has_length=False, examples=5
     ),
     "TensorFlow": Kind(
         partial(converted, "make_tf_dataset"),
@@ -414,7 +414,7 @@ PROGRAMS = [
     for name, kind in KINDS.items()
     for is_long, seeds in (
         (name == "workers", range(kind.examples)),
-        (True, range(kind.examples, kind.examples * 12)),
+        (True, range(kind.examples, kind.examples * 18)),
     )
 ]
 

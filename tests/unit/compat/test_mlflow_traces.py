@@ -197,9 +197,16 @@ class Interrupted:
                     assert [row[name] for row in rows] == values, (step, rank, name)
 
 
+#: In the gate, each kind of data, of selection and of order is resumed once.
+QUICK = {
+    *("canonical nodes", "directory of Parquet files", "files", "rows of a list"),
+    "streams with proportions",
+}
+
+
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=pytest.mark.long if kind == "tf" else ()) for kind in LOADERS],
+    [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.long) for kind in LOADERS],
 )
 def test_run_has_rows_of_each_step_of_each_loader_on_each_rank_across_resumes(
     kind: str, data: Path, run: str

@@ -223,8 +223,15 @@ def check(root: Path, files: Mapping[str, str], linked: set[str], *, moves: bool
     assert changed == {"apart.py", *(linked if moves else ())}
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", LINKS)
+#: The gate has every second case of each link.
+CELLS = [
+    pytest.param(name, case, marks=pytest.mark.long if (one + other) % 2 else ())
+    for one, name in enumerate(LINKS)
+    for other, case in enumerate(CASES)
+]
+
+
+@pytest.mark.parametrize(("name", "case"), CELLS)
 def test_linked_files_use_one_library(name: str, case: str, tmp_path: Path) -> None:
     link, (made, used, moves) = LINKS[name], CASES[case]
     made += REGISTERS if name == "registry" else ""

@@ -148,7 +148,7 @@ if int(pa.__version__.split(".")[0]) >= 16:  # older pyarrow cannot read delta-r
 
 
 @pytest.mark.filterwarnings("ignore:No matching data")
-@settings(max_examples=15)
+@settings(max_examples=settings.default.max_examples // 3)  # type: ignore[union-attr]
 @given(first=some_rows, steps=st.lists(st.tuples(st.sampled_from(STEPS), some_rows), max_size=6))
 def test_deleted_rows_are_never_returned(
     tmp_path_factory: pytest.TempPathFactory, first: list[Row], steps: Any

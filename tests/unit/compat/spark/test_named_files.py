@@ -28,6 +28,7 @@ def frame(spark: Any, images: Path) -> Any:
     return spark.range(0, 20, 1, 3).selectExpr("id", path)
 
 
+@of_values
 @pytest.mark.parametrize("staging", [pytest.param(False, marks=runs_python_on_executors), True])
 def test_copy_has_the_content_of_the_files_and_is_reused_until_they_change(
     spark: Any, cache_dir: Path, images: Path, staging: bool

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.conftest import of_values
 from tests.kit.small_datasets import files_in, numbers_in
 
 from mdstorm_backend import dataframe_to_mds, errors, materialize, open_dataset
@@ -140,6 +141,7 @@ def test_invalid_arguments_raise_error_before_anything_is_written(
     assert not target.exists()
 
 
+@of_values
 def test_each_partition_becomes_a_dataset_and_the_root_index_joins_all_partitions(
     spark: Any, target: Path
 ) -> None:
