@@ -156,6 +156,9 @@ MISTAKES: list[Row] = [
         "column to value such as {'x': 0}, found",
     ),
     (lambda p, m: torch_batch(m, null_masks="x"), TypeError, "null_masks must be a list"),
+    (lambda p, m: torch_batch(m, null_masks=[["x"]]), TypeError, "strings, found ['x'] in it"),
+    (lambda p, m: torch_batch(m, decode=[3]), TypeError, "decode must be a list of strings"),
+    (lambda p, m: torch_batch(m, fill_nulls={3: 0}), TypeError, "strings as keys, found 3"),
     # ranks
     (lambda p, m: loader(m, cur_shard=2, shard_count=2), ValueError, "0 <= cur_shard < shard_"),
     (lambda p, m: torch_batch(m, cur_shard="0", shard_count=2), ValueError, "must be ints"),

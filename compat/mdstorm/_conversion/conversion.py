@@ -20,7 +20,7 @@ from mdstorm._datasets import (
 from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
-from mdstorm_backend.base import check_flag, check_list
+from mdstorm_backend.base import check_flag, check_names
 from mdstorm_backend.catalogs import check_destination, given_table, table_name
 from mdstorm_backend.datasets import Dataset, check_file_bytes, check_files
 from mdstorm_backend.parquet import ParquetDataset, is_hidden
@@ -154,7 +154,7 @@ def convert(
     mds.check_decimals(decimals)
     check_flag("overwrite", overwrite)
     check_flag("resume", resume)
-    check_list("hashes", hashes)
+    check_names("hashes", hashes)
     check_destination(os.fspath(url))
     target = Location.of(os.fspath(url), storage_options)
     given = given_table(source, storage_options)

@@ -141,6 +141,15 @@ def check_list(name: str, value: object) -> None:
         raise ArgumentTypeError(f"{name} must be a list, found {value!r}: put it in a list")
 
 
+def check_names(name: str, value: object) -> None:
+    """Raise ArgumentTypeError unless `value` is None or an iterable of strings."""
+    check_list(name, value)
+    given = value if isinstance(value, Collection) else ()  # others can be iterated once
+    for one in given:
+        if not isinstance(one, str):
+            raise ArgumentTypeError(f"{name} must be a list of strings, found {one!r} in it")
+
+
 def check_text(name: str, value: object) -> None:
     """Raise ArgumentTypeError unless `value` is None or a non-empty string."""
     if value is not None and not (isinstance(value, str) and value):
@@ -182,6 +191,9 @@ def check_mapping(name: str, value: object, *, example: str = "") -> None:
     """Raise ArgumentTypeError unless `value` is None or a mapping; `example` describes one."""
     if value is not None and not isinstance(value, Mapping):
         raise ArgumentTypeError(f"{name} must be a dict{example}, found {value!r}")
+    for key in value or ():
+        if not isinstance(key, str):
+            raise ArgumentTypeError(f"{name} must be a dict with strings as keys, found {key!r}")
 
 
 def is_integer(value: object) -> TypeGuard[int]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from mdstorm_backend import display, errors
-from mdstorm_backend.base import check_integer, check_list, choose_among
+from mdstorm_backend.base import check_integer, check_names, choose_among
 from mdstorm_backend.convert.conversion import Conversion
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import shard_info, type_plan
@@ -179,7 +179,7 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
     MissingColumnError
         If one of `columns` does not exist.
     """
-    check_list("columns", columns)
+    check_names("columns", columns)
     if columns is None:
         return schema
     for name in columns:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base import check_list, require, warn_user
+from mdstorm_backend.base import check_names, require, warn_user
 from mdstorm_backend.datasets.description import describe_dataset
 from mdstorm_backend.datasets.filters import check_where
 from mdstorm_backend.datasets.matching_rows import matching_numbers
@@ -245,7 +245,7 @@ class SampleDataset(Described, SampleSource, ABC):
             _warn_of_whole_passes(self.url)
         check_num_epochs(num_epochs)
         if not isinstance(columns, str):  # for which the next line has a better message
-            check_list("columns", columns)
+            check_names("columns", columns)
         names = self.select(columns)
         convert = formatter(format, self.schema.select(names))
         stacked = checked_stack(stack)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.checks import check_list, check_text
+from mdstorm_backend.base.checks import check_names, check_text
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.storage import Buffer
@@ -194,7 +194,7 @@ def check_hashes(names: Iterable[str] | None) -> tuple[str, ...]:
     """
     if isinstance(names, str):
         raise ArgumentTypeError(f"hashes must be a list, found {names!r}: write [{names!r}]")
-    check_list("hashes", names)
+    check_names("hashes", names)
     found = tuple(names or ())
     if list(found) != sorted(set(found)):
         raise InvalidArgumentError(

@@ -41,7 +41,7 @@ NullMasks: TypeAlias = Annotated[
         """sequence of str
         Columns for which a boolean column ``<name>_is_null`` is added.
         """,
-        base.check_list,
+        base.check_names,
     ),
 ]
 CheckRanks: TypeAlias = Annotated[

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend import errors
-from mdstorm_backend.base import check_integer, check_list, is_integer
+from mdstorm_backend.base import check_integer, check_names, is_integer
 from mdstorm_backend.display import counted
 from mdstorm_backend.format.encodings.decode_images import rgb_pixels
 from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES
@@ -42,7 +42,7 @@ def check_decode(decode: Decode | None, size: Size | None, most: int) -> None:
     InvalidArgumentError
         If `most` is not positive, or `size` is invalid or given without `decode`.
     """
-    check_list("decode", None if isinstance(decode, str) else decode)
+    check_names("decode", None if isinstance(decode, str) else decode)
     check_integer("max_image_bytes", most, lowest=1)
     if size is None:
         return
@@ -278,7 +278,7 @@ class _EncodedImages:
                 "open it"
             )
             if self._column.origin.path_column:
-                fix = "Replace the file, or pass on_corrupt='skip'"
+                fix = "Replace the file, or pass on_corrupt='skip' to leave its row out of batches"
             raise errors.CorruptDatasetError(
                 f"{self._place(row)} cannot be decoded as an image "
                 f"({type(error).__name__}: {reason}). {fix}",

@@ -73,7 +73,7 @@ def check_new(argument: str, names: Iterable[str], schema: Schema, url: str) -> 
     """Raise InvalidArgumentError if an argument adds a column whose name a dataset has."""
     if taken := [name for name in names if name in schema]:
         raise InvalidArgumentError(
-            f"{argument}={taken[0]!r} adds a column, but {url} has one of this name: choose "
+            f"{argument} adds a column {taken[0]!r}, but {url} has one of this name: choose "
             "another name"
         )
 

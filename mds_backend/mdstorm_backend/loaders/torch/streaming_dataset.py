@@ -12,8 +12,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 from mdstorm_backend.base.arguments import checker_of
 from mdstorm_backend.base.checks import (
     check_flag,
-    check_list,
     check_mapping,
+    check_names,
     keywords_of,
     overrides,
     refuses_assigned_arguments,
@@ -227,7 +227,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         stream_name: str = "stream",
         stream_config: Annotated[dict[str, Any] | None, check_mapping] = None,
         order: Order | None = None,
-        columns: Annotated[Sequence[str] | None, check_list] = None,
+        columns: Annotated[Sequence[str] | None, check_names] = None,
         num_epochs: Annotated[int | None, lambda _, value: check_num_epochs(value)] = 1,
         transform: Annotated[Transform | None, _check_transform] = None,
         decode: arguments.Decode = None,

@@ -343,7 +343,7 @@ def test_model_columns_without_contents_raise_error(urls: dict[str, str]) -> Non
 @pytest.mark.parametrize(
     ("files", "error", "message"),
     [
-        ({"half": "path"}, InvalidArgumentError, "files='half' adds a column, but"),
+        ({"half": "path"}, InvalidArgumentError, "files adds a column 'half', but"),
         ({"image": "id"}, InvalidArgumentError, "from column 'id' of .* which is of type"),
         ({"image": "paht"}, InvalidArgumentError, "which does not exist.*'path'"),
         (["image"], ArgumentTypeError, "files must map the name of each column"),

@@ -64,5 +64,5 @@ def test_numbers_and_ints_of_a_sample_are_of_one_type(tmp_path: Path) -> None:
 
 
 def test_name_of_a_column_raises_error(locals_: list[str]) -> None:
-    with pytest.raises(InvalidArgumentError, match="row_numbers='text' adds a column, but"):
+    with pytest.raises(InvalidArgumentError, match="row_numbers adds a column 'text', but"):
         StreamingDataset(local=locals_[0], row_numbers="text")
