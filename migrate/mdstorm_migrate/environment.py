@@ -22,7 +22,7 @@ from packaging.version import InvalidVersion, Version
 from mdstorm_migrate.base.document import DecodedFile, Document
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import ANY, is_commented_out
-from mdstorm_migrate.packaging.lists import is_generated, normalised
+from mdstorm_migrate.packaging.lists import ALIASES, is_generated, normalised
 from mdstorm_migrate.packaging.parts import pieces
 from mdstorm_migrate.packaging.requirement import is_for_old_python
 from mdstorm_migrate.python.module import PythonModule
@@ -319,8 +319,8 @@ def _pins(document: Document) -> Iterator[tuple[int, StatedVersion]]:
 @cache
 def _pattern_of_pins(names: frozenset[str]) -> re.Pattern[str]:
     """Return the pattern for pins of the given distributions, in all notations used in files."""
-    also = {"pytorch"} if "torch" in names else set()
-    listed = "|".join(re.escape(name) for name in sorted({*names, *also}, key=len, reverse=True))
+    every = {*names, *(alias for alias, name in ALIASES.items() if name in names)}
+    listed = "|".join(re.escape(name) for name in sorted(every, key=len, reverse=True))
     return re.compile(
         rf"""(?<![\w./@-]) ["']? (?P<name>{listed}) (?:\[[^\]\n]*\])? ["']? (?:
           [ \t]*=[ \t]*(?:\{{[^}}\n]*\bversion[ \t]*=[ \t]*)?["'](?P<key>[\^~<>=\d*][^"'\n]*)["']

@@ -181,9 +181,9 @@ LISTED: dict[str, Place] = {"pip": "word", "uv": "joined"}
 _REFUSED = {
     "conda": (CONDA, "remove petastorm from this command and add `pip install mdstorm`"),
     "pipx": (
-        "this installs the scripts of Petastorm, and mdstorm has none: its modules run with "
-        "`python -m`",
-        "remove this command, and install mdstorm where its modules run",
+        "this installs the scripts of Petastorm, of which mdstorm has only "
+        f"{' and '.join(f'`{one}`' for one in NEW_SCRIPTS)}",
+        "if it is the only one that is used, install mdstorm instead",
     ),
 }
 
@@ -216,8 +216,20 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
             yield from rewrite_requirement(document, found, rule, LISTED.get(tool, "word"))
         else:
             yield manual(found, rule, *_REFUSED[tool])
+    yield from _without_dependencies(document, rule)
     yield from rewrite_runs(document, rule, 0, len(document.text))
     yield from looks(document, rule)
+
+
+def _without_dependencies(document: Document, rule: str) -> Iterator[Finding]:
+    """Yield the findings about commands that install mdstorm without what it requires."""
+    is_moved = document.needs.moved and not document.needs.is_unused
+    for _, start, stop in install_commands(document.text) if is_moved else ():
+        at = document.text.find("--no-deps", start, stop)
+        if at >= 0 and any(installed(document.text[start:stop])):
+            what = "mdstorm requires other packages than Petastorm, which this does not install"
+            remedy = f"{what}: remove `--no-deps`, or install what `pip show mdstorm` lists"
+            yield Finding(rule, "manual", at, at + len("--no-deps"), what, remedy, topic="install")
 
 
 #: A command, or the words of one, that looks for Petastorm among the installed packages.
@@ -229,9 +241,10 @@ _LOOKS = re.compile(
 
 
 def looks(document: Document, rule: str) -> Iterator[Finding]:
-    """Yield the findings about commands that look for Petastorm where it is not kept."""
+    """Yield the findings about commands that look for Petastorm where mdstorm is installed."""
     needs = document.needs
-    if needs.importers or needs.is_unused or "pip" not in document.text:
+    is_moved = needs.moved and not (needs.importers and document.kind == "python")
+    if needs.is_unused or not is_moved or "pip" not in document.text:
         return
     for found in _LOOKS.finditer(document.text):
         start, stop = found.span(found.lastgroup or 0)

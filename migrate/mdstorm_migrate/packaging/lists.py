@@ -38,7 +38,7 @@ _WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*")
 _EXTRAS = re.compile(r"(?<=\w)\[[^\]\n]*\]")
 _QUOTED = re.compile(r"""["']([A-Za-z][\w.-]*)[^"'\n]*["']""")
 #: Distributions by their other names: conda's names, and the names of other builds.
-_ALIASES = {
+ALIASES = {
     **dict.fromkeys(("pytorch", "pytorch-gpu"), "torch"),
     **dict.fromkeys(("databricks-connect", "pyspark-client", "pyspark-connect"), "pyspark"),
     **dict.fromkeys(("tensorflow-cpu", "tensorflow-gpu", "tf-nightly"), "tensorflow"),
@@ -57,7 +57,7 @@ _HASH = re.compile(r"\s--hash=")
 def normalised(name: str) -> str:
     """Return a distribution's name as indexes compare it, with one name for all of its builds."""
     plain = re.sub(r"[-_.]+", "-", name).lower()
-    return _ALIASES.get(plain, plain)
+    return ALIASES.get(plain, plain)
 
 
 def required_names(documents: Iterable[Document]) -> set[str]:

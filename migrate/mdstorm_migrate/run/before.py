@@ -106,13 +106,15 @@ def _environment(examined: Examined, seen: Mapping[Path, Seen]) -> Iterator[Cond
     users = [path for path, one in facts.items() if one.moved]
     installing = [part for part in project.installers if NEW_ROOT in project.installed(part)]
     installers = dict.fromkeys(part.path for part in installing)
+    naming = {one.path for path in installers for one in project.naming(path)}
     lists = [path for path in installers if not is_code(path)]
     serving = _Folders(users, lists)
     extras = (extra for one in facts.values() for extra in one.extras | one.required_extras)
-    needed = required(frozenset(extras))
+    # s3fs and gcsfs require the release of fsspec with their own number.
+    needed = required(frozenset(extras) | {"gcs", "s3"})
     stating = sorted(path for path, one in seen.items() if one.versions)
     for path in stating:
-        if path in installers or serving.has(path):
+        if path in installers or path in naming or serving.has(path):
             stay = {one.number for one in project.parts_of(path) if project.stays(one)}
             launches = is_code(path) and path not in installers
             versions = (one for one in seen[path].versions if one.part not in stay)

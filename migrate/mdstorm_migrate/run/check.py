@@ -54,7 +54,7 @@ def _installers(project: Project) -> Iterator[Violation]:
     """
     served = {part: project.served(part) for part in project.installers}
     having = [part for part in served if NEW_ROOT in project.installed(part)]
-    provided = {one.path for part in having for one in served[part]}
+    provided = {one.path for part in having for one in project.provided(part)}
     for part, ones in served.items():
         for root in ROOTS:
             users = [one.path for one in ones if root in project.parts[one].needs]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -192,8 +192,9 @@ class Facts:
         Whether code builds a Spark session; otherwise, a notebook's host provides one.
     is_given_session : bool
         Whether code uses a session `spark` that it does not create, so its host provides Spark.
-    runs_shared : bool
-        Whether its commands run modules or scripts of Petastorm that mdstorm also has.
+    shared : frozenset of str
+        What its commands run of Petastorm that mdstorm also has: scripts, modules, and the library
+        itself for code in a command, which may only check what is installed.
     seen : Seen
     """
 
@@ -225,7 +226,7 @@ class Facts:
     on_databricks: bool = False
     builds_session: bool = False
     is_given_session: bool = False
-    runs_shared: bool = False
+    shared: frozenset[str] = frozenset()
     seen: Seen = field(default_factory=Seen)
 
     @property
@@ -294,6 +295,9 @@ def facts(
     describing = _describing(file, before.is_installing)
     kind = before.kind or kind_of(path)
     is_list = known is not None or kind in LISTS or is_setup_script(path)
+    installation = _installation(path, describing, kind) if is_list else {}
+    if not is_list and before.seen.versions:  # it may describe where a list is installed
+        installation["paths"] = frozenset(_paths("\n".join(one.text for one in describing)))
     found = replace(
         before,
         makes_loaders=makes_loaders,
@@ -305,7 +309,7 @@ def facts(
         on_databricks=data.startswith(DATABRICKS_HEADER) or any(one in data for one in marks),
         builds_session="SparkSession.builder" in text,
         lists=frozenset(_lists(text)),
-        **(_installation(path, describing, kind) if is_list else {}),
+        **installation,
     )
     if known is None or len(known.file.documents) != 1:
         return found
@@ -334,6 +338,7 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             imports=imports,
             needs=needs,
             extras=frozenset(_extras(text, imports, known.modules) if needs else ()),
+            shared=frozenset(_shared(pieces[:1], ())),
             name=part.name,
             above=part.above,
             is_direct=part.is_direct,
@@ -358,7 +363,7 @@ def _linked(path: Path, data: bytes, known: Parsed | None, file: DecodedFile) ->
         links=_links(path, text, known),
         is_installing=is_installing,
         is_given_session=_is_given_session(known),
-        runs_shared=_runs_shared(known),
+        shared=frozenset(_shared(known.file.documents, known.modules) if known else ()),
         seen=_seen(path, data, file, modules, is_installing),
     )
 
@@ -450,7 +455,8 @@ def _named_in(document: Document) -> Iterator[str]:
         for root in (*ROOTS, FRONT):
             values = dotted_values(document.text, root)
             names = (one for key, one, _, _ in values if key in TARGETS or is_configured(one))
-            yield from (one.replace(":", ".") for one in names)
+            found = [one.replace(":", ".") for one in names]
+            yield from [*found, *_used_pandas("\n".join(found))]
     if document.kind in COMMANDS:
         yield from libraries_run(document.text)
     is_kept = document.kind in ("pyproject", "setup_cfg") and pm414_settings.needs_petastorm(
@@ -528,20 +534,14 @@ def _run_by(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Findi
     yield from runs_in_string(str(string.value), "", is_verbatim=is_verbatim)
 
 
-def _runs_shared(known: Parsed | None) -> bool:
-    """Whether commands run modules or scripts of Petastorm that mdstorm also has.
-
-    Code in a command does not count, since it may only check what is installed.
-    """
-    if known is None:
-        return False
-    texts = [one.text for one in known.file.documents if one.kind in COMMANDS]
-    ran = [(text, one) for text in texts for one in runs(text, "", 0, len(text))]
-    strings = [(module, one) for module in known.modules for one in _commands(module)]
-    ran += [(str(of.value), one) for module, of in strings for one in _run_by(module, of)]
-    return any(
-        isinstance(one, Edit) and text[one.start : one.stop] != OLD_ROOT for text, one in ran
-    )
+def _shared(documents: Iterable[Document], modules: Iterable[PythonModule]) -> Iterator[str]:
+    """Yield what commands run of Petastorm that mdstorm also has."""
+    texts = (one.text for one in documents if one.kind in COMMANDS)
+    found = [(text, runs(text, "", 0, len(text))) for text in texts]
+    strings = ((module, one) for module in modules for one in _commands(module))
+    found += [(str(one.value), _run_by(module, one)) for module, one in strings]
+    for text, ran in found:
+        yield from (text[one.start : one.stop] for one in ran if isinstance(one, Edit))
 
 
 def _needs(path: Path, imports: frozenset[str]) -> Iterator[str]:

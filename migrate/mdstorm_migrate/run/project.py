@@ -95,7 +95,7 @@ class Project:
         for path, one in lists.items():
             for above in path.parents:
                 self._listed_under[above] |= one.installs
-        self._lists = [path for path in lists if self._kind(path) in LISTS or is_setup_script(path)]
+        self._lists = [path for path in lists if self._is_list(path)]
         self._below = self._under(set())
         self.installers = [
             part for part in self.parts if self.installed(part) and not self._is_record(part.path)
@@ -124,16 +124,31 @@ class Project:
         it, what its commands name, and the code around it. A notebook that uses either library
         installs for itself, and an image for what it copies. What gets no code of the project, such
         as an image that copies nothing, only installs for what it runs, and so does a job that only
-        runs the files that it names.
+        runs the files that it names. What keeps Petastorm in a folder above, for which nothing else
+        is installed, may run with any of the lists below.
         """
+        found = self._served(part)
+        if self._is_list(part.path):
+            above = {one for one in self._unserved if one.path.parent in part.path.parents}
+            return sorted({*found, *above})
+        return found
+
+    @cached_property
+    def _unserved(self) -> list[Part]:
+        """What keeps Petastorm where nothing is installed for it."""
+        served = {one for part in self.installers for one in self._served(part)}
+        keeping = (part for part, one in self.parts.items() if one.keeps and part not in served)
+        return [part for part in keeping if not self._serves_itself(part)]
+
+    def _is_list(self, path: Path) -> bool:
+        return is_setup_script(path) or (not is_code(path) and self._kind(path) in LISTS)
+
+    def _served(self, part: Part) -> list[Part]:
         path = part.path
-        family = self._family(part)
-        own = [self.parts[one] for one in family]
-        copies = {word for one in own for word in one.copies}
-        copied = [] if copies & _ALL else self._named(path, copies)
-        found = [*family, *self._open(self._runners(path)), *copied, *self._composed(part)]
-        named = self._named(path, {word for one in own for word in one.paths})
-        found += named
+        own = [self.parts[one] for one in self._family(part)]
+        copied, named = self._copied(part), self._run_by(part)
+        naming = [one for one in self.naming(path) if not self._serves_itself(one)]
+        found = [*self._certain(part), *naming]
         is_container = part.number > 0 and self._kind(path) == "cluster"
         runs = is_container or any(one.needs for one in own)
         if runs and all(one.is_bare for one in own):
@@ -150,6 +165,34 @@ class Project:
         if is_code(path) and self.facts[path].installs:
             found += self._open(closure([path], self._graph.imported) & self.facts.keys())
         return sorted({*found})
+
+    def provided(self, part: Part) -> list[Part]:
+        """Return the parts for which the packages that a part installs suffice.
+
+        Commands that install for what they run may do so apart from the code around them.
+        """
+        certain = self._certain(part)
+        is_run = any(self.parts[one].needs or self.parts[one].shared for one in certain)
+        if not is_run or self._kind(part.path) not in RUNNING - {"docker"}:
+            return self.served(part)
+        files = closure([one.path for one in certain], self._graph.imported) & self.facts.keys()
+        return [*certain, *self._open(files)]
+
+    def _certain(self, part: Part) -> list[Part]:
+        """Return what a part installs for, besides the code around it."""
+        family, runners = self._family(part), self._open(self._runners(part.path))
+        others = [*self._copied(part), *self._composed(part), *self._run_by(part)]
+        return [*family, *runners, *others]
+
+    def _copied(self, part: Part) -> list[Part]:
+        """Return what an image copies, unless it copies all code."""
+        copies = {word for one in self._family(part) for word in self.parts[one].copies}
+        return [] if copies & _ALL else self._named(part.path, copies)
+
+    def _run_by(self, part: Part) -> list[Part]:
+        """Return what the commands of a part, and of those built on it, name."""
+        paths = {word for one in self._family(part) for word in self.parts[one].paths}
+        return self._named(part.path, paths)
 
     def parts_of(self, path: Path) -> list[Part]:
         """Return the parts of a file."""
@@ -236,12 +279,33 @@ class Project:
     def _named(self, path: Path, words: Iterable[str]) -> list[Part]:
         """Return the files with these paths, and what is in folders with them."""
         found = []
+        for named in self._places(path, words):
+            found += self._open([named]) if named in self.facts else self._below[named]
+        return found
+
+    def _places(self, path: Path, words: Iterable[str]) -> Iterator[Path]:
+        """Yield the files and folders of the project that words in a file name."""
         for word in words:
             for directory in path.parents:
                 named = Path(os.path.normpath(directory / word.lstrip("/")))
                 if named in self.facts or named in self._below:
-                    found += self._open([named]) if named in self.facts else self._below[named]
+                    yield named
                     break
+
+    def naming(self, path: Path) -> list[Part]:
+        """Return the commands that install a list by its path, or by that of its folder."""
+        if not self._is_list(path):
+            return []
+        return [*self._naming.get(path, ()), *self._naming.get(path.parent, ())]
+
+    @cached_property
+    def _naming(self) -> Mapping[Path, list[Part]]:
+        found: defaultdict[Path, list[Part]] = defaultdict(list)
+        lists = {place for path in self._lists for place in (path, path.parent)}
+        for part, one in self.parts.items():
+            if one.paths and self._kind(part.path) in RUNNING - {"docker"}:
+                for place in lists.intersection(self._places(part.path, one.paths)):
+                    found[place].append(part)
         return found
 
     def _run(self, named: Iterable[Part]) -> list[Part]:
@@ -378,7 +442,7 @@ class Project:
     @cached_property
     def _is_unused(self) -> bool:
         """Whether there is code, and none of it needs either library."""
-        is_needed = any(one.needs or one.runs_shared for one in self.facts.values())
+        is_needed = any(one.needs or one.shared - {OLD_ROOT} for one in self.facts.values())
         return not is_needed and any(map(is_code, self.facts))
 
     def _is_record(self, path: Path) -> bool:

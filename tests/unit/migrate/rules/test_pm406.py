@@ -21,7 +21,7 @@ from mdstorm_migrate.run.outcome import Settings
     ("pip3 install -U 'petastorm==0.12.1' a==1", "pip3 install -U 'mdstorm' a==1"),
     ("python -m pip install petastorm>=0.11", "python -m pip install mdstorm"),
     ('pip install "petastorm[torch]"', 'pip install "mdstorm[torch]"'),
-    ("pip install --no-deps petastorm==${V} && x", "pip install --no-deps mdstorm && x"),
+    ("pip install --pre petastorm==${V} && x", "pip install --pre mdstorm && x"),
     ("pip install a \\\n  petastorm==0.9 \\\n  b", "pip install a \\\n  mdstorm \\\n  b"),
     ("uv pip install petastorm", "uv pip install mdstorm"),
     ("uv add petastorm", "uv add mdstorm"),
@@ -146,8 +146,23 @@ def test_search_for_petastorm_needs_manual_review_unless_it_stays(
 ) -> None:
     check_held(text, "PM406", "petastorm", "setup.sh")
     write_files(tmp_path, {"a.py": "from petastorm.generator import x\n", "run.sh": text})
-    found = run([tmp_path / "a.py", tmp_path / "run.sh"], Settings())[-1].outcome.findings
+    paths = [tmp_path / "a.py", tmp_path / "run.sh"]
+    found = run(paths, Settings())[-1].outcome.findings
     assert [one.rule for one in found] == ["PM001"]
+    write_files(tmp_path, {"b.py": "from petastorm import make_reader\n"})
+    found = run([*paths, tmp_path / "b.py"], Settings())[1].outcome.findings
+    assert "PM406" in [one.rule for one in found]  # mdstorm is installed beside it
+
+
+@each("pip install --no-deps {} && x", "pip install --target lib {} --no-deps")
+def test_installation_without_dependencies_needs_manual_review(
+    command: str, tmp_path: Path
+) -> None:
+    write_files(tmp_path, {"run.sh": command.format("petastorm==0.12") + "\n"})
+    (found,) = run([tmp_path / "run.sh"], Settings())
+    assert found.outcome.after.decode() == command.format("mdstorm") + "\n"
+    (one,) = found.outcome.findings
+    assert "mdstorm requires other packages" in one.message
 
 
 @each(

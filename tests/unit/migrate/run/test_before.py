@@ -86,6 +86,27 @@ def test_pin_is_reported_at_its_line_before_and_after_writing(tmp_path: Path) ->
         assert [one.partition(": ")[0] for one in lines] == [f"requirements.txt:{line}"]
 
 
+@each("s3fs==2023.1.0", "tensorflow-cpu==2.11.0")
+def test_pin_of_another_build_or_of_a_file_system_is_reported(pin: str, tmp_path: Path) -> None:
+    code = "from petastorm.tf_utils import make_petastorm_dataset\n"
+    write(tmp_path, a_py=code, requirements_txt=f"petastorm\n{pin}\n")
+    assert f"requirements.txt:2: `{pin}`" in invoke(migrate, tmp_path).stderr
+
+
+@each("-r packages/lib/requirements.txt", "-e packages/lib")
+def test_python_of_a_workflow_that_installs_a_list_in_a_subfolder_is_reported(
+    option: str, tmp_path: Path
+) -> None:
+    workflow = "python-version: '3.9'\nrun: pip install {}\n"
+    write(tmp_path / "packages" / "lib", a_py=CODE, requirements_txt="petastorm\n")
+    options = {"a": option, "b": "-e packages/other"}
+    for name, one in options.items():
+        write_files(tmp_path, {f".github/workflows/{name}.yml": workflow.format(one)})
+    said = invoke(migrate, tmp_path).stderr
+    assert "a.yml:1: Python 3.9" in said
+    assert "b.yml" not in said
+
+
 def test_old_pin_is_reported_if_extra_is_required_but_unused(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, requirements_txt="petastorm[tf]==0.11\ntensorflow<2.11\n")
     needs = "requirements.txt:2: `tensorflow<2.11`; mdstorm needs tensorflow"
@@ -302,6 +323,12 @@ def test_requirements_get_extras_and_packages_that_code_uses(
 ) -> None:
     write(tmp_path, src__a_py=code, requirements_txt=listed)
     assert after(tmp_path) == required
+
+
+def test_transform_in_configuration_requires_pandas(tmp_path: Path) -> None:
+    transform = "transform_spec:\n  _target_: petastorm.transform.TransformSpec\n"
+    write(tmp_path, a_py=READS, conf_yaml=transform, requirements_txt="petastorm\n")
+    assert after(tmp_path) == "pandas\nmdstorm\n"
 
 
 @each(

@@ -258,6 +258,46 @@ def test_container_without_code_provides_nothing_for_code(tmp_path: Path) -> Non
     assert after == files | {"k8s/job.yaml": job.replace("petastorm", "mdstorm")}
 
 
+_IMPORTS = "python -c 'from petastorm import make_reader'"
+
+
+@each(
+    ("ci.sh", f"pip install petastorm\n{_IMPORTS}\n", READS),
+    (
+        ".github/ci.yml",
+        f"jobs:\n  a:\n    run: |\n      pip install petastorm\n      {_IMPORTS}\n",
+        READS,
+    ),
+    ("train.sbatch", "pip install petastorm\npython train.py\n", READS),
+    ("setup.sh", "pip install petastorm\n", MOVED),
+)
+def test_commands_that_install_for_what_they_run_provide_nothing_for_other_code(
+    name: str, text: str, made: str, tmp_path: Path
+) -> None:
+    files = {"environment.yml": "dependencies:\n- petastorm\n", "make.py": READS, "b.py": STAYS}
+    after = written(tmp_path, {**files, "train.py": READS, name: text})
+    assert after["make.py"] == made
+
+
+def test_command_in_a_folder_above_keeps_petastorm_in_the_lists_below(tmp_path: Path) -> None:
+    listed = 'from setuptools import setup\nsetup(install_requires=["{}"])\n'
+    files = {"lib/setup.py": listed.format("petastorm"), "lib/x/__init__.py": READS}
+    files |= {"etl/setup.py": listed.format("lib"), "etl/y/__init__.py": READS}
+    after = written(tmp_path, {**files, "Makefile": f"bench:\n\t{SCRIPT}\n"})
+    assert after["lib/setup.py"] == listed.format('mdstorm", "petastorm')
+    assert after["etl/y/__init__.py"] == MOVED
+
+
+def test_command_keeps_petastorm_in_a_list_that_it_installs(tmp_path: Path) -> None:
+    install = f"install:\n\tpip install -e packages/lib\nbench:\n\t{SCRIPT}\n"
+    listed = "[options]\ninstall_requires = {}\n"
+    files = {"packages/lib/setup.cfg": listed.format("petastorm"), "ops/make/Makefile": install}
+    files |= {"packages/lib/x/__init__.py": READS, "packages/b/requirements.txt": "petastorm\n"}
+    after = written(tmp_path, {**files, "packages/b/b.py": READS})
+    assert "petastorm" in after["packages/lib/setup.cfg"].split()
+    assert after["packages/b/requirements.txt"] == "mdstorm\n"
+
+
 def test_list_serves_a_job_beside_one_with_own_installation(tmp_path: Path) -> None:
     command = '["sh", "-c", "pip install {} && python -c \'import {}\'"]'
     old = '["petastorm-throughput.py", "u"]'
