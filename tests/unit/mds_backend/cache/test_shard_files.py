@@ -103,6 +103,18 @@ def test_replaced_local_file_is_decompressed_again(
     )
 
 
+def test_replaced_file_raises_error_despite_its_uncompressed_copy(source: Path) -> None:
+    (info,) = make_shards(source, 1, compression="zstd", hashes=[], seed=1)
+    raw = source / info.raw_data.basename  # MosaicML Streaming keeps both
+    raw.write_bytes(contents([info], seed=1)[0])
+    files = shard_files(Location.of(str(source)), FINGERPRINT)
+    assert bytes(files.open(info)) == contents([info], seed=1)[0]
+    make_shards(source, 1, compression="zstd", hashes=[])
+    raw.write_bytes(contents([info])[0])
+    with pytest.raises(errors.DatasetChangedError, match=info.stored.basename):
+        files.open(info)
+
+
 @COMPRESSIONS
 def test_missing_or_damaged_local_file_raises_error_naming_the_file(
     compression: str | None, location: Location, source: Path

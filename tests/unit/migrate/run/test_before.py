@@ -549,9 +549,9 @@ def test_petastorm_requirement_is_kept_for_vendored_code(
     assert (tmp_path / "third_party" / "b.py").read_text() == CODE
 
 
-def test_frozen_runtime_requirements_are_reported_and_unchanged(tmp_path: Path) -> None:
+@each("runtimes/requirements-14.0-ml.txt", "runtimes/14.0-ml.txt")
+def test_frozen_runtime_requirements_are_reported_and_unchanged(name: str, tmp_path: Path) -> None:
     pins = "".join(f"package-{number}==1.{number}\n" for number in range(150))
-    name = "runtimes/requirements-14.0-ml.txt"
     write(tmp_path, a_py=CODE)
     write_files(tmp_path, {name: f"{pins}petastorm==0.12.1\n"})
     assert section(tmp_path, "-v")[-1] == f"{name}:151: Petastorm is still mentioned here"
