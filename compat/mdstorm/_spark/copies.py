@@ -114,7 +114,7 @@ def identify(df: DataFrame, options: dict[str, Any]) -> tuple[str, str]:
 
 
 def _file_version(url: str) -> list[Any]:
-    directory, _, name = unquote(url).replace("s3a://", "s3://", 1).rpartition("/")
+    directory, _, name = unquote(url).rpartition("/")
     try:
         info = Location.of(directory).stat(name)
     except Exception as error:
