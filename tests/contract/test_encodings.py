@@ -140,6 +140,7 @@ def test_every_registered_encoding_has_values_here() -> None:
     assert {text.partition(":")[0] for text in VALUES} == set(registry.FORMAT)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", VALUES)
 @pytest.mark.parametrize("how", [write, write_arrow])
 def test_written_values_are_returned_by_samples_batches_and_loaders(

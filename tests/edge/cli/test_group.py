@@ -71,6 +71,7 @@ class Writer(Bare):
 with_each_stdout = pytest.mark.parametrize("stdout", [StringIO, Bare, Writer, lambda: None])
 
 
+@pytest.mark.matrix
 @with_each_stdout
 @pytest.mark.parametrize("options", [(), ("--format", "json")], ids=["text", "json"])
 @pytest.mark.parametrize("command", ["inspect", "head", "verify", "audit", "migrate"])
@@ -173,6 +174,7 @@ def test_examples_in_the_help_of_every_command_are_valid(name: str) -> None:
     assert "Examples:" in shown
 
 
+@pytest.mark.matrix
 @with_each_stdout
 @pytest.mark.parametrize("name", all_commands())
 def test_help_is_written_to_a_replaced_stdout(
@@ -185,6 +187,7 @@ def test_help_is_written_to_a_replaced_stdout(
     assert made is None or made.getvalue() == expected
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("stdout", [Bare, lambda: None])
 @pytest.mark.parametrize("name", all_commands())
 def test_every_command_answers_under_a_replaced_stdout(

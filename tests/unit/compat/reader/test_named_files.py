@@ -283,6 +283,7 @@ def test_missing_and_damaged_images_are_left_out_and_counted(
 SAME = TransformSpec(lambda frame: frame)
 
 
+@pytest.mark.matrix
 @pytest.mark.newest
 @pytest.mark.parametrize(
     "options",

@@ -94,6 +94,7 @@ def test_local_cache_dir_on_databricks_cluster_warns(
     assert all("you should specify a dbfs fuse path" in r.getMessage() for r in caplog.records)
 
 
+@pytest.mark.matrix
 @of_values
 @pytest.mark.parametrize(
     "staging",

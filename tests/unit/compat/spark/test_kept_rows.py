@@ -39,6 +39,7 @@ def test_row_function_keeps_rows_without_argument(tmp_path: Path) -> None:
         assert [row.number for row in row_reader(url, transform_spec=spec)] == [*range(1, 21)]
 
 
+@pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize(
     ("function", "message"),

@@ -125,6 +125,7 @@ class TestAutomaticShares:
 class TestWarning:
     """The warning if every process reads all rows, which is Petastorm's default."""
 
+    @pytest.mark.matrix
     @with_each
     @pytest.mark.parametrize(
         ("shards", "warnings"), [({}, 1), ({"cur_shard": 0, "shard_count": 1}, 0)], ids=str

@@ -461,6 +461,7 @@ DECLARED: dict[Any, tuple[Any, list[Any], list[Any] | None]] = {
 ALL = {kind for kind in np.sctypeDict.values() if kind.__module__ == "numpy"} - {np.timedelta64}
 
 
+@pytest.mark.matrix
 @pytest.mark.filterwarnings("ignore::UnicodeWarning")
 @pytest.mark.parametrize("shape", [(), (2,)], ids=["scalars", "arrays"])
 @pytest.mark.parametrize("tensors", [by_dataset, by_graph], ids=["dataset", "graph"])

@@ -92,6 +92,7 @@ def files_in(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != "_mdstorm"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("rows", range(0, ROWS + 1, 20))
 def test_resumed_conversion_has_same_bytes_except_for_the_marker(

@@ -166,6 +166,7 @@ def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return open_it
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("act", ACTS)
 def test_harmless_act_on_files_raises_no_error(
     act: Callable[[Path], None], kind: Callable[[Path], Any], tmp_path: Path

@@ -75,6 +75,7 @@ SETTINGS = [sizes for sizes in ALL_SIZES if sizes["ranks"] < 3 or sizes["batch"]
 KINDS = [*product(["exact"], TRANSFORMS), ("elastic", "none"), ("elastic", "kept")]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize(("order", "transform"), KINDS)
 def test_length_and_statistics_equal_counted_batches_and_rows(

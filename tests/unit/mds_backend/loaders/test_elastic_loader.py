@@ -176,6 +176,7 @@ def test_state_after_more_batches_than_len_resumes_with_the_rest_or_the_next_epo
     assert column(second) == (epochs[0][done:] or epochs[1])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("epoch_size", "drop_last"),
     [

@@ -105,6 +105,7 @@ def test_endless_pass_has_each_row_by_the_end_of_the_next_epoch(
     assert resumed.rows(0, 1).tolist() == trace.rows(40, 1).tolist()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("local_size", [1, 2, 4])
 @pytest.mark.parametrize(
     "given",
