@@ -14,9 +14,10 @@ from tests.kit.small_datasets import write_dataset
 
 ROWS = 40
 PROGRAM = """
-import atexit, os, sys, threading
+import atexit, os, sys, threading, warnings
 
 parquet, mds = sys.argv[1:3]
+warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork")  # Python 3.12
 at_exit = []  # called after the functions that libraries register
 atexit.register(lambda: [function() for function in at_exit])
 kept = []

@@ -64,9 +64,10 @@ def table_name(text: Any) -> TableName | None:
     if len(parts) == 3:
         return TableName(*(_unquoted(part) for part in parts))
     if has_scheme or "`" in text:
+        by_spark = f". {read_by_spark(name)} if it is a table or a view" if parts else ""
         raise UnsupportedURLError(
-            f"{text!r} is not a table name, which has three parts: write "
-            "catalog.schema.table, with backticks around a part that contains dots or spaces"
+            f"{text!r} is not a table name, which has three parts: write catalog.schema.table, "
+            f"with backticks around a part that contains dots or spaces{by_spark}"
         )
     return None
 
@@ -90,9 +91,13 @@ def hint_of_parts(text: Any, *, fewest: int = 2) -> str:
     )
 
 
-def read_by_spark(name: object) -> str:
+def read_by_spark(name: str | TableName) -> str:
     """Return the hint that Spark can read the table."""
-    return f"With Spark, use make_spark_converter(spark.table({str(name)!r}))"
+    parts = name if isinstance(name, TableName) else map(_unquoted, _PART.findall(name))
+    # Spark needs more backticks than Unity Catalog, such as around `events-2024`.
+    plain = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+    in_sql = ".".join(one if plain.fullmatch(one) else _in_backticks(one) for one in parts)
+    return f"With Spark, use make_spark_converter(spark.table({in_sql!r}))"
 
 
 def check_parts(text: Any, *, fewest: int = 2) -> None:
@@ -134,8 +139,10 @@ def check_destination(text: Any) -> None:
 
 
 def _quoted(part: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9_-]+", part):
-        return part
+    return part if re.fullmatch(r"[A-Za-z0-9_-]+", part) else _in_backticks(part)
+
+
+def _in_backticks(part: str) -> str:
     return "`" + part.replace("`", "``") + "`"
 
 
