@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
+from mdstorm_backend.base.collection import no_collection
 from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_files
 from mdstorm_backend.cache.dataset_files import DirectFiles
 from mdstorm_backend.catalogs import check_no_table_name
@@ -86,14 +87,15 @@ def open_mds(
     check_no_table_name(url)
     location = Location.of(url, storage_options)
     data, written = read_index(location, cache)
-    return Dataset(
-        location,
-        Index.from_bytes(data, url=location.file_url(INDEX_NAME)),
-        fingerprint=fingerprint_of(data),
-        cache=cache,
-        allow_unsafe_types=allow_unsafe_types,
-        written=written,
-    )
+    with no_collection():  # there may be 10,000 shards, each with its entry and its pin
+        return Dataset(
+            location,
+            Index.from_bytes(data, url=location.file_url(INDEX_NAME)),
+            fingerprint=fingerprint_of(data),
+            cache=cache,
+            allow_unsafe_types=allow_unsafe_types,
+            written=written,
+        )
 
 
 @dataclass(eq=False, repr=False)
@@ -350,7 +352,7 @@ class Dataset(SampleDataset):
         StorageError
             If the shard cannot be downloaded to this machine.
         """
-        shard = self._open_shards.at_hand(number)
+        shard = self._open_shards.at_hand.get(number)
         if shard is not None:
             return shard
         parse = partial(self._parse, self.schema)

@@ -7,17 +7,16 @@ Metadata that the format has no key for is stored next to the shard list, under 
 
 from __future__ import annotations
 
-import gc
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 from mdstorm_backend.base.checks import parse_json
+from mdstorm_backend.base.collection import no_collection
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     CorruptIndexError,
@@ -85,7 +84,7 @@ class Index:
             If `data` is an index of MosaicML Streaming's JSON, CSV, TSV or XSV shards.
         """
         try:
-            with _no_collection():
+            with no_collection():
                 return cls(*_parse(data))
         except json.JSONDecodeError as error:
             raise CorruptIndexError(_refusal(url, error), url=url, pos=error.pos) from error
@@ -106,30 +105,15 @@ def _refusal(url: str, error: Exception) -> str:
     )
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Disable the garbage collector while creating objects that all stay alive.
-
-    Its repeated passes would take as long as parsing an index with many shards.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _share(last: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
     """Reuse the previous shard's column lists where they are equal, which halves the memory."""
-    if "column_names" not in value:
-        return value
-    for key in _OF_COLUMNS & value.keys():
-        if last.setdefault(key, value[key]) == value[key]:
-            value[key] = last[key]
-        else:
-            last[key] = value[key]
+    if "column_names" in value:
+        for key in _OF_COLUMNS:
+            found = value.get(key)
+            if found is not None and found == last.get(key):
+                value[key] = last[key]
+            else:
+                last[key] = found
     return value
 
 

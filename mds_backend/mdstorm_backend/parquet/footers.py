@@ -103,10 +103,10 @@ class RowGroup:
         return mask
 
 
-#: Numbers of the fields to keep, each with its type: ``int``, ``bytes``, a mapping of the fields to
-#: keep in a struct, or a list of one such mapping for a list of structs. Fields with other types
+#: Numbers of the fields to keep, each with its type: ``int``, ``bytes``, a dict of the fields to
+#: keep in a struct, or a list of one such dict for a list of structs. Fields with other types
 #: are left out.
-Wanted: TypeAlias = Mapping[int, Any]
+Wanted: TypeAlias = dict[int, Any]
 #: The fields of a struct by number: integers, bytes, structs and lists of structs.
 Struct: TypeAlias = dict[int, Any]
 
@@ -548,7 +548,7 @@ def _value(data: bytes, at: int, kind: int, keep: Any, level: int) -> tuple[Any,
     if level > _MOST_LEVELS:
         raise ValueError("it is nested too deeply")
     if kind == _STRUCT:
-        return _struct(data, at, keep if isinstance(keep, Mapping) else _NOTHING, level + 1)
+        return _struct(data, at, keep if isinstance(keep, dict) else _NOTHING, level + 1)
     if kind == _LIST:
         size, kind = data[at] >> 4, data[at] & 0x0F
         at += 1

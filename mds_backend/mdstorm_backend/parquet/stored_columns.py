@@ -142,7 +142,7 @@ class StoredColumns:
                 break
             rows = int(mask.sum())
             live = {
-                name: _filtered(_joined(table.column(at)), mask)
+                name: _filtered(_joined(table.column(at)), None if rows == len(mask) else mask)
                 for name, at in names.items()
                 if at in table.schema.names  # structs without fields are not
             }
@@ -244,9 +244,9 @@ def _joined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
 
 
-def _filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
-    """Return the values where `mask` is True."""
-    if mask.all():
+def _filtered(values: pa.Array, mask: npt.NDArray[np.bool_] | None) -> pa.Array:
+    """Return the values where `mask` is True; None keeps all."""
+    if mask is None:
         return values
     try:
         return values.filter(pa.array(mask))

@@ -202,6 +202,15 @@ class ValueDecoder:
             return False
         return self._dtype is None or (self._to_python and not is_number(self.column.arrow_type))
 
+    def rows(self, start: int, stride: int, count: int) -> npt.NDArray[Any] | None:
+        """Return a view of fixed-size samples whose items are the values; see `of_row`.
+
+        None if values have to be converted or copied.
+        """
+        if not self._encoding.is_viewed or self._encoding.shape or self._is_date or self._to_python:
+            return None
+        return self._view(start, stride, count)
+
     def of_row(self, start: int, stride: int, count: int) -> Callable[[int], Any]:
         """Return a function from a row number to its value, for fixed-size samples.
 
@@ -259,13 +268,8 @@ class ValueDecoder:
 
     def _of_view(self, start: int, stride: int, count: int) -> Callable[[int], Any]:
         """Return a function that gets a value from an array view by row number; see `of_row`."""
-        dtype = self._encoding.dtype if self._is_date else self._dtype
-        shape = self._encoding.shape
-        assert dtype is not None
-        assert shape is not None
-        strides = (stride, *np.empty(shape, dtype).strides)
-        view: npt.NDArray[Any] = np.ndarray((count, *shape), dtype, self._data, start, strides)
-        if shape:
+        view = self._view(start, stride, count)
+        if self._encoding.shape:
             if self._is_date:
                 return lambda place: view[place].astype(_DAYS)
             return lambda place: view[place].copy()
@@ -275,6 +279,15 @@ class ValueDecoder:
         if self._to_python:
             return lambda place: date.fromordinal(get(place) + _EPOCH)
         return lambda place: np.datetime64(get(place), "D")
+
+    def _view(self, start: int, stride: int, count: int) -> npt.NDArray[Any]:
+        dtype = self._encoding.dtype if self._is_date else self._dtype
+        shape = self._encoding.shape
+        assert dtype is not None
+        assert shape is not None
+        strides = (stride, *np.empty(shape, dtype).strides)
+        view: npt.NDArray[Any] = np.ndarray((count, *shape), dtype, self._data, start, strides)
+        return view
 
 
 def _with_arrays(lists: list[Any], depth: int, dtype: np.dtype[Any] | None) -> Any:

@@ -383,10 +383,12 @@ def _of_records(shard: MDSShard, decoders: Mapping[str, ValueDecoder]) -> Sample
     starts = accumulate(sizes, initial=int(shard.offsets[0]))
     # `starts` has one item more than there are columns: the end of the sample.
     start_of = dict(zip(shard.layout.names, starts, strict=False))
-    getters = [
-        (name, decoder.of_row(start_of[name], sum(sizes), shard.num_samples))
-        for name, decoder in decoders.items()
-    ]
+    stride, count = sum(sizes), shard.num_samples
+    views = {name: one.rows(start_of[name], stride, count) for name, one in decoders.items()}
+    plain = [(name, view) for name, view in views.items() if view is not None]
+    if len(plain) == len(views):  # an index is faster than a call
+        return lambda row: {name: view[row] for name, view in plain}
+    getters = [(name, one.of_row(start_of[name], stride, count)) for name, one in decoders.items()]
     return lambda row: {name: get(row) for name, get in getters}
 
 

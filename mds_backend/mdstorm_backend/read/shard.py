@@ -113,23 +113,19 @@ class OpenShards(Generic[_Shard]):
         self._opening: dict[int, Future[_Shard]] = {}
         self._alive: WeakValueDictionary[int, _Shard] = WeakValueDictionary()
         #: Kept shards, which are read without the lock.
-        self._at_hand: dict[int, _Shard] = {}
+        self.at_hand: dict[int, _Shard] = {}
         #: Numbers of kept shards and their bytes in memory, oldest first.
         self._in_memory: OrderedDict[int, int] = OrderedDict()
         self._mapped: OrderedDict[int, int] = OrderedDict()
         self._bytes = 0
 
-    def at_hand(self, number: int) -> _Shard | None:
-        """Return shard `number` if it is kept, without locking; else None."""
-        return self._at_hand.get(number)
-
     def find(self, number: int) -> _Shard | None:
         """Return shard `number` if it is open, else None."""
-        return self._at_hand.get(number) or self._alive.get(number)
+        return self.at_hand.get(number) or self._alive.get(number)
 
     def get(self, number: int, open_shard: Callable[[int], _Shard]) -> _Shard:
         """Return shard `number`, calling `open_shard` if it is not open."""
-        shard = self._at_hand.get(number)
+        shard = self.at_hand.get(number)
         if shard is not None:
             return shard
         with self._lock:
@@ -160,15 +156,15 @@ class OpenShards(Generic[_Shard]):
     def release(self) -> None:
         """Stop keeping shards; each one stays open while it is still referenced."""
         with self._lock:
-            self._at_hand.clear()
+            self.at_hand.clear()
             self._in_memory.clear()
             self._mapped.clear()
             self._bytes = 0
 
     def _keep(self, number: int, shard: _Shard) -> None:
-        if number in self._at_hand:
+        if number in self.at_hand:
             return
-        self._at_hand[number] = shard
+        self.at_hand[number] = shard
         kept = self._in_memory if shard.memory else self._mapped
         kept[number] = shard.memory
         self._bytes += shard.memory
@@ -177,7 +173,7 @@ class OpenShards(Generic[_Shard]):
         while len(kept) > most and (not is_in_memory or self._bytes > self._kept_bytes):
             oldest, memory = kept.popitem(last=False)
             self._bytes -= memory
-            del self._at_hand[oldest]
+            del self.at_hand[oldest]
 
 
 _instances: WeakSet[OpenShards[Any]] = WeakSet()

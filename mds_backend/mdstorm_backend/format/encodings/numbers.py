@@ -254,7 +254,7 @@ def _as_numpy(values: pa.Array) -> npt.NDArray[Any]:
     memory = values.buffers()[1] if is_number else None
     if memory is None:
         return np.asarray(values)
-    dtype = np.dtype(stored_dtype(values.type))
+    dtype = arrow_types.numpy_dtype(values.type)
     return np.frombuffer(memory, dtype, len(values), values.offset * dtype.itemsize)
 
 

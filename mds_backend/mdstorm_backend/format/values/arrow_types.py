@@ -49,6 +49,8 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     Dates are ``date32``; timestamps and durations are in microseconds.
     """
     types = pa.types
+    if is_number(type_):
+        return type_
     if isinstance(type_, pa.BaseExtensionType):
         return plain_type(type_.storage_type)
     if types.is_dictionary(type_) or _named(type_, "run_end_encoded"):
