@@ -98,6 +98,8 @@ def runs_modules(before: str) -> bool:
 
 #: A script, also with the path of its environment; one in the current directory is the project's.
 _SCRIPT = re.compile(rf"(?<![\w.-])(?<!\./)(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
+#: What runs a script in an environment of its own, with the package after the option.
+_ALONE = re.compile(r"--(?:from|spec)\b[^\n;&|]*\Z")
 #: The directory of a script that is not in one with the programs of an environment.
 _ELSEWHERE = re.compile(r"(?<!\bbin)(?<!\bScripts)[/\\]\Z")
 #: Code passed to Python with ``-c``, also in a list of words; the dotted names in the code, and its
@@ -240,8 +242,15 @@ _LOOKS = re.compile(
 )
 
 
-def looks(document: Document, rule: str) -> Iterator[Finding]:
-    """Yield the findings about commands that look for Petastorm where mdstorm is installed."""
+#: What installs a package that was not found.
+_IF_MISSING = re.compile(r"(?:[^|\n;]|>&)*\|\|[^\n]*\binstall\b")
+
+
+def looks(document: Document, rule: str) -> Iterator[Edit | Finding]:
+    """Yield edits and findings about commands that look for Petastorm where mdstorm is installed.
+
+    A search whose failure installs it has an edit, because mdstorm would not be installed.
+    """
     needs = document.needs
     is_moved = needs.moved and not (needs.importers and document.kind == "python")
     if needs.is_unused or not is_moved or "pip" not in document.text:
@@ -250,6 +259,9 @@ def looks(document: Document, rule: str) -> Iterator[Finding]:
         start, stop = found.span(found.lastgroup or 0)
         if not is_commented_out(document.text, start):
             what = "this looks for Petastorm among the installed packages"
+            if not needs.refuses and _IF_MISSING.match(document.text, stop):
+                yield Edit(rule, "exact", start, stop, NEW_ROOT, "look for mdstorm", topic="run")
+                continue
             yield Finding(rule, "manual", start, stop, what, f"{what}: look for mdstorm")
 
 
@@ -298,6 +310,9 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
         what = f"`{name}` is a script of Petastorm"
         if absent := missing(SCRIPTS[name]):
             yield _absent(rule, span, what, absent)
+        elif _ALONE.search(text, max(text.rfind("\n", 0, span[0]), start), span[0]):
+            remedy = f"{what}: run `{renamed(name)}` from mdstorm instead"
+            yield Finding(rule, "manual", *span, what, remedy, topic="run")
         elif _ELSEWHERE.search(text, max(span[0] - 10, 0), span[0]):
             remedy = f"{what}: run `{renamed(name)}` instead"
             yield Finding(rule, "manual", *span, what, remedy, holds=OLD_ROOT, topic="run")

@@ -75,6 +75,10 @@ from mdstorm_migrate.run.outcome import Settings
     ("/v/bin/petastorm-generate-metadata.py a", "/v/bin/mdstorm-generate-metadata.py a"),
     (r"v\Scripts\petastorm-generate-metadata.py a", r"v\Scripts\mdstorm-generate-metadata.py a"),
     ("uv run petastorm-generate-metadata.py a", "uv run mdstorm-generate-metadata.py a"),
+    (
+        "pip show -q petastorm 2>&1 || pip install petastorm",
+        "pip show -q mdstorm 2>&1 || pip install mdstorm",
+    ),
 )
 def test_shell_commands_install_and_run_mdstorm(before: str, after: str) -> None:
     for path, frame in (
@@ -166,6 +170,11 @@ def test_installation_without_dependencies_needs_manual_review(
 
 
 @each(
+    ("uvx --from petastorm petastorm-generate-metadata.py a\n", "petastorm-generate-metadata.py"),
+    (
+        "pipx run --spec petastorm petastorm-generate-metadata.py a\n",
+        "petastorm-generate-metadata.py",
+    ),
     ("python tools/petastorm-generate-metadata.py a\n", "petastorm-generate-metadata.py"),
     ("conda install -c conda-forge petastorm\n", "petastorm"),
     ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),
