@@ -208,7 +208,7 @@ def test_matrix_leaves_out_numbers_and_labels_may_list_them(
 
 
 def test_name_of_a_column_raises_error(url: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="row_numbers='half' adds a column"):
+    with pytest.raises(InvalidArgumentError, match="row_numbers adds a column 'half'"):
         make_batch_reader(url, row_numbers="half")
 
 

@@ -4,7 +4,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,29 +12,23 @@ from tests.kit.small_datasets import write_dataset
 from tests.unit.mds_backend.storage.conftest import forget_filesystems
 
 from mdstorm import make_batch_reader
-from mdstorm_backend import StreamingDataset, open_dataset
+from mdstorm_backend import open_dataset
 from mdstorm_backend.storage import Location, open_filesystem
 
 THREADS = 8
 ROWS = [*range(12)]
 
 
-def read_rows(url: str, _: Path) -> Any:
+def read_rows(url: str) -> Any:
     with make_batch_reader(url, shuffle_row_groups=False, num_epochs=1) as reader:
         return [int(n) for batch in reader for n in batch.n]
 
 
-def stream_rows(url: str, folder: Path) -> Any:
-    dataset = StreamingDataset(remote=url, local=str(folder), batch_size=1, shuffle=False)
-    return [int(sample["n"]) for sample in dataset]
-
-
-USES: dict[str, Callable[[str, Path], Any]] = {
-    "file system": lambda url, _: open_filesystem(url, {})[0].exists(url),
-    "location": lambda url, _: Location.of(url).read("index.json"),
-    "dataset": lambda url, _: open_dataset(url).to_table()["n"].to_pylist(),
+USES: dict[str, Callable[[str], Any]] = {
+    "file system": lambda url: open_filesystem(url, {})[0].exists(url),
+    "location": lambda url: Location.of(url).read("index.json"),
+    "dataset": lambda url: open_dataset(url).to_table()["n"].to_pylist(),
     "reader": read_rows,
-    "StreamingDataset": stream_rows,
 }
 
 
@@ -50,7 +43,7 @@ def often_switched() -> Iterator[None]:
 @pytest.mark.usefixtures("often_switched", "fresh_filesystems")
 @pytest.mark.parametrize("use", USES)
 def test_threads_make_as_many_clients_as_one_thread(
-    use: str, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    use: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import s3fs
 
@@ -66,14 +59,14 @@ def test_threads_make_as_many_clients_as_one_thread(
     write_dataset(url, {"n": ROWS}, {"n": "long"}, shard_size=60)
     forget_filesystems()
     made.clear()
-    expected, alone = USES[use](url, tmp_path / "one"), len(made)
+    expected, alone = USES[use](url), len(made)
     forget_filesystems()
     made.clear()
     together = threading.Barrier(THREADS)
 
-    def run(thread: int) -> Any:
+    def run(_: int) -> Any:
         together.wait(60)
-        return USES[use](url, tmp_path / f"{thread}")
+        return USES[use](url)
 
     with ThreadPoolExecutor(THREADS) as pool:
         found = [*pool.map(run, range(THREADS))]
