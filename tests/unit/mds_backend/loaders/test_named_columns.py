@@ -69,7 +69,8 @@ def check(found: dict[str, list[Any]], pair: Sequence[str], columns: Sequence[st
     wanted = expected(pair, columns)
     assert {*found} == {*wanted}
     for name, values in wanted.items():
-        np.testing.assert_array_equal(np.array(found[name]), np.array(values), name)
+        arrays = [np.asarray(one) for one in found[name]]
+        np.testing.assert_array_equal(np.array(arrays), np.array(values), name)
 
 
 @pytest.mark.parametrize(("pair", "columns"), CASES, ids=str)
