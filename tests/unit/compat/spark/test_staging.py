@@ -15,6 +15,7 @@ from tests.kit import refusing
 from tests.unit.compat.spark.converters import ids
 
 from mdstorm import errors
+from mdstorm._spark import copies
 from mdstorm._spark.copies import (
     DIRECTORY_CONF,
     DIRECTORY_VARIABLE,
@@ -270,3 +271,20 @@ def test_staging_dir_settings_have_documented_precedence(monkeypatch: pytest.Mon
     monkeypatch.setenv(STAGING_VARIABLE, "perhaps")
     with pytest.raises(errors.InvalidArgumentError, match="'perhaps': set it to one of true"):
         staging_dir(session, "file:///cache", None, None)
+
+
+def test_write_access_is_tested_once_per_application_and_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tested: list[str] = []
+
+    def writable(session: Any, location: Location) -> str:
+        tested.append(f"{session.conf['spark.app.id']} {location.url}")
+        return ""
+
+    monkeypatch.setattr(copies, "why_not_writable", writable)
+    monkeypatch.setattr(copies, "_writable", set())
+    for application, parent in (("a", "s3://x"), ("a", "s3://x"), ("b", "s3://x"), ("a", "s3://y")):
+        session: Any = SimpleNamespace(conf={"spark.app.id": application})
+        assert staging_dir(session, f"{parent}/d", None, None) is None
+    assert tested == ["a s3://x/d", "b s3://x/d", "a s3://y/d"]
