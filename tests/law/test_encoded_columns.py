@@ -16,6 +16,7 @@ import pytest
 
 from mdstorm import make_batch_reader
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.encodings import registry
 from mdstorm_backend.format.encodings.encoding import Encoding
 
@@ -122,3 +123,34 @@ def test_values_are_returned_next_to_any_columns(
     with make_batch_reader(f"file://{url}", schema_fields=names, shuffle_row_groups=False) as rows:
         found = [one for batch in rows for one in plain(batch.v)]
     assert found == wanted["v"]
+
+
+def written(folder: Path, name: str, value: Any) -> Any:
+    """Return what a written value is when it is read."""
+    with MDSWriter(columns={"v": name}, out=str(folder)) as writer:
+        writer.write({"v": value})
+    return open_dataset(str(folder))[0]["v"]
+
+
+def filled(url: str, value: Any) -> Any:
+    """Return what a null in the first row becomes, or None if the value is refused."""
+    try:
+        with make_batch_reader(url, fill_nulls={"v": value}, shuffle_row_groups=False) as rows:
+            return plain(next(rows).v)[0]
+    except InvalidArgumentError:
+        return None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_fill_value_is_returned_as_if_written_or_is_refused(name: str, tmp_path: Path) -> None:
+    encode = registry.parse_encoding(name).encoder()
+    stored = [encode(one) for one in values_of(name)]
+    column = pa.array([None, *stored[1:]], pa.binary())
+    with MDSWriter(columns={"v": name}, out=str(tmp_path / "data")) as writer:
+        writer.write_batch(pa.table({"v": column}))
+    url = (tmp_path / "data").as_uri()
+    right, *others = values_of(name)[2], "no value", b"\x01", b"1234", 3, 0.5
+    assert filled(url, right) == right
+    for number, value in enumerate(others):
+        if (found := filled(url, value)) is not None:
+            assert found == written(tmp_path / f"{number}", name, value)
