@@ -232,11 +232,14 @@ def test_name_is_looked_up_in_one_library(way: str, owner: str, third: int) -> N
 # The name of the package alone is often data, so it is not followed in every way.
 
 
-@pytest.mark.parametrize(
-    "way", [*list(WAYS)[:2], "variable", "annotated variable", "dictionary", "dictionary with get"]
-)
-def test_name_of_package_is_looked_up_in_one_library(way: str) -> None:
-    for lookup in OF_MODULES:
+OF_PACKAGE = [*list(WAYS)[:2], "variable", "annotated variable", "dictionary"]
+OF_PACKAGE += ["dictionary with get"]
+
+
+@pytest.mark.parametrize("third", THIRDS)
+@pytest.mark.parametrize("way", OF_PACKAGE)
+def test_name_of_package_is_looked_up_in_one_library(way: str, third: int) -> None:
+    for lookup in OF_MODULES[(OF_PACKAGE.index(way) + third) % 3 :: 3]:
         check(program(WAYS[way], lookup, "petastorm"), exists=True, moves=WAYS[way].is_whole)
 
 
