@@ -165,7 +165,8 @@ def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the tool and the span of each install command in a string.
 
     The tool is ``pip``; ``uv`` for a command that runs what it names in an environment with other
-    packages; ``pipx`` for one that gives the scripts of a package an environment; or ``conda``.
+    packages; ``pipx`` for one that gives the scripts of a package an environment; ``alone`` for pip
+    without what a package requires; or ``conda``.
     """
     for tool, pattern in _patterns():
         at = 0
@@ -175,12 +176,17 @@ def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
             if following is not None and re.search(r"\s", text[start : following.start()]):
                 at = following.start()  # each string is a separate command, not a word
             if not is_commented_out(text, start):
-                yield tool, start, at
+                is_alone = tool == "pip" and "--no-deps" in text[start:at]
+                yield "alone" if is_alone else tool, start, at
 
 
 #: How requirements are listed in the commands of the tools that can install mdstorm.
 LISTED: dict[str, Place] = {"pip": "word", "uv": "joined"}
 _REFUSED = {
+    "alone": (
+        "mdstorm requires other packages than Petastorm, which this does not install",
+        "remove `--no-deps`, or also install what `pip show mdstorm` lists",
+    ),
     "conda": (CONDA, "remove petastorm from this command and add `pip install mdstorm`"),
     "pipx": (
         "this installs the scripts of Petastorm, of which mdstorm has only "
@@ -218,20 +224,8 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
             yield from rewrite_requirement(document, found, rule, LISTED.get(tool, "word"))
         else:
             yield manual(found, rule, *_REFUSED[tool])
-    yield from _without_dependencies(document, rule)
     yield from rewrite_runs(document, rule, 0, len(document.text))
     yield from looks(document, rule)
-
-
-def _without_dependencies(document: Document, rule: str) -> Iterator[Finding]:
-    """Yield the findings about commands that install mdstorm without what it requires."""
-    is_moved = document.needs.moved and not document.needs.is_unused
-    for _, start, stop in install_commands(document.text) if is_moved else ():
-        at = document.text.find("--no-deps", start, stop)
-        if at >= 0 and any(installed(document.text[start:stop])):
-            what = "mdstorm requires other packages than Petastorm, which this does not install"
-            remedy = f"{what}: remove `--no-deps`, or install what `pip show mdstorm` lists"
-            yield Finding(rule, "manual", at, at + len("--no-deps"), what, remedy, topic="install")
 
 
 #: A command, or the words of one, that looks for Petastorm among the installed packages.
@@ -265,6 +259,20 @@ def looks(document: Document, rule: str) -> Iterator[Edit | Finding]:
             yield Finding(rule, "manual", start, stop, what, f"{what}: look for mdstorm")
 
 
+#: The class that a command gets, as the dotted name of an object that it imports.
+_CLASS = re.compile(
+    r"""(?:[^\n;&|]|\\\r?\n|\n[ \t]*-[ ]){0,400}?--unischema_class[\s"',=-]+(?P<path>[\w.]+)\."""
+)
+
+
+def _unmoved(document: Document, at: int) -> str | None:
+    """Return the module that stays on Petastorm and has the class for the command at a position."""
+    found = _CLASS.match(document.text, at)
+    name = found["path"].replace(".", "/") if found is not None else ""
+    files = (one.removesuffix(".py") for one in document.needs.importers if name)
+    return next((one for one in files if one == name or one.endswith(f"/{name}")), None)
+
+
 def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
     """Yield edits, between `start` and `stop`, to commands that run Petastorm's modules.
 
@@ -280,7 +288,11 @@ def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterat
             is_wanted = not (needs.is_unused or (needs.importers and is_code))
         if not is_wanted:
             continue
-        if (needs.moved and not needs.refuses) or isinstance(one, Finding):
+        if isinstance(one, Edit) and (unmoved := _unmoved(document, one.stop)):
+            what = f"{unmoved}.py stays on Petastorm"
+            remedy = f"{what}: once it has moved, use `{one.replacement}`"
+            yield Finding(rule, "manual", one.start, one.stop, what, remedy, topic="run")
+        elif (needs.moved and not needs.refuses) or isinstance(one, Finding):
             yield one
         else:
             what = f"`{text[one.start : one.stop]}` is also in mdstorm"

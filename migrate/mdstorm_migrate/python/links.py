@@ -31,6 +31,9 @@ _RESOLVES = re.compile(
 #: Functions that import a module by its name, and those that find an object in one.
 _IMPORTING = ("import_module", "__import__", "run_module")
 _FINDING = ("import_string", "locate", "resolve_name")
+#: Words in code that names modules without a function that resolves names: for pytest, and for what
+#: writes the metadata of a dataset.
+_NAMING = ("pytest_plugins", "unischema_class", "generate_petastorm_metadata")
 #: A script that code executes, as in ``exec(open("utils.py").read())``.
 _EXECUTED = re.compile(
     r"\b(?:exec(?:file)?|run_path)\([^\n]{0,80}?[\"'](?P<path>[^\"'\s]{1,200}\.py)[\"']"
@@ -181,7 +184,7 @@ def named_modules(text: str) -> Iterator[FileImport]:
     In a module with ``__getattr__``, a word may be a module next to it.
     """
     is_lazy = "__getattr__" in text
-    is_naming = is_lazy or "pytest_plugins" in text or resolves(text)
+    is_naming = is_lazy or any(word in text for word in _NAMING) or resolves(text)
     for string in _NAMED.finditer(text) if is_naming else ():
         level, path = len(string["dots"]), string["path"].replace(":", ".")
         module, dot, name = path.rpartition(".")

@@ -21,15 +21,26 @@ _DISTRIBUTIONS = frozenset({"distribution", "get_distribution", "version_option"
 _SHOWING = frozenset({"debug", "info", "print"})
 
 
+def looked_up(module: PythonModule) -> Iterator[str]:
+    """Yield the libraries, by either name, whose distributions the code looks up."""
+    if any(word in module.text for word in ("metadata", *_DISTRIBUTIONS)):
+        for string in module.scopes.nodes[ast.Constant]:
+            if string.value in (names.OLD_ROOT, names.NEW_ROOT) and any(_lookups(module, string)):
+                yield str(string.value)
+
+
 def lookup_of(module: PythonModule, string: ast.Constant) -> ast.Call | None:
     """Return the call that looks up an installed distribution, or its version, by this name.
 
     The name may be an item of a list, over which a loop calls the function.
     """
-    if string.value != names.OLD_ROOT:
-        return None
+    is_name = string.value == names.OLD_ROOT
+    return next(_lookups(module, string), None) if is_name else None
+
+
+def _lookups(module: PythonModule, string: ast.Constant) -> Iterator[ast.Call]:
     items = (item for _, items in _iterated(module, string) for item in items)
-    return next(filter(None, (_call_with(module, one) for one in (string, *items))), None)
+    yield from filter(None, (_call_with(module, one) for one in (string, *items)))
 
 
 def _call_with(module: PythonModule, name: ast.AST) -> ast.Call | None:

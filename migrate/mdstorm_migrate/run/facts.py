@@ -59,6 +59,7 @@ from mdstorm_migrate.python.module import PythonModule, inner_span, parse_python
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules import pm403_setup, pm414_settings
 from mdstorm_migrate.rules.pm103_dotted_strings import FIND_CLASS
+from mdstorm_migrate.rules.versions import looked_up
 from mdstorm_migrate.run.discover import CODE, is_code
 from mdstorm_migrate.run.imports import configured_imports, text_imports
 from mdstorm_migrate.run.old_pyarrow import may_be_old
@@ -120,6 +121,10 @@ _REQUIRED = re.compile(rf"""["'][^"'\n]*\b{NEW_ROOT}(?:\[[\w, -]*\])?(?=[\s"'=<>
 #: A file or folder that a command names, and what an image copies.
 _PATH = re.compile(
     r"(?<![\w.:/-])(?:\./)?((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|ipynb))(?![\w:/-])", re.MULTILINE
+)
+#: The folder in which commands run.
+_FOLDER = re.compile(
+    r"""(?:\bcd|\bworking[_-]?directory["']?[ ]*:)[ \t]+["']?([\w.-][\w./-]*)""", re.I
 )
 _MODULE = re.compile(r"(?<![\w-])-m[\"', \t]+([A-Za-z_]\w*(?:\.\w+)+)")
 _BUILDS = re.compile(r"\b(?:build|context)[\"']?[ \t]*:[ \t]*[\"']?(\.[\w./-]*|[\w-][\w./-]*)")
@@ -431,6 +436,7 @@ def _imports(
         yield from (dotted_import(one) for one in items if not one.level)
         yield from _imported_by_name(module)
         yield from _run_by_code(module, parts)
+        yield from looked_up(module)
         # A class in a pickle that Petastorm has written is imported from Petastorm.
         is_unpickling = FIND_CLASS.search(module.text) is not None
         yield from [OLD_ROOT] if is_unpickling and _ALLOWED.search(module.text) else []
@@ -644,7 +650,8 @@ def _installation(path: Path, documents: Sequence[Document], kind: Kind | None) 
 
 def _paths(text: str) -> Iterator[str]:
     """Yield the paths of files and folders that commands name, also as modules."""
-    yield from (one for one in _PATH.findall(text) if one.strip("./"))
+    names = (*_PATH.findall(text), *_FOLDER.findall(text))
+    yield from (one for one in names if one.strip("./"))
     yield from (f"{one.replace('.', '/')}.py" for one in _MODULE.findall(text))
 
 

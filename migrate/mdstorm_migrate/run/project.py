@@ -293,18 +293,28 @@ class Project:
                     break
 
     def naming(self, path: Path) -> list[Part]:
-        """Return the commands that install a list by its path, or by that of its folder."""
+        """Return the commands that install a list by its path, or run in its folder or image."""
         if not self._is_list(path):
             return []
         return [*self._naming.get(path, ()), *self._naming.get(path.parent, ())]
+
+    @cached_property
+    def _lists_named(self) -> Mapping[Part, list[Path]]:
+        """The lists that commands install."""
+        found: defaultdict[Part, list[Path]] = defaultdict(list)
+        for path in self._lists:
+            for part in self.naming(path):
+                found[part].append(path)
+        return found
 
     @cached_property
     def _naming(self) -> Mapping[Path, list[Part]]:
         found: defaultdict[Path, list[Part]] = defaultdict(list)
         lists = {place for path in self._lists for place in (path, path.parent)}
         for part, one in self.parts.items():
-            if one.paths and self._kind(part.path) in RUNNING - {"docker"}:
-                for place in lists.intersection(self._places(part.path, one.paths)):
+            words = one.paths | one.builds
+            if words and self._kind(part.path) in RUNNING - {"docker"}:
+                for place in lists.intersection(self._places(part.path, words)):
                     found[place].append(part)
         return found
 
@@ -359,7 +369,7 @@ class Project:
     def _needs_of(self, part: Part, plain: Needs) -> Needs:
         """Return what a part must install for what it serves."""
         path = part.path
-        parts = self.served(part)
+        parts = self._with(part)
         served = [self.parts[one] for one in parts]
         keeps = dict.fromkeys(one.path for one in parts if self.parts[one].keeps)
         imports = frozenset().union(*(one.imports for one in served))
@@ -400,6 +410,16 @@ class Project:
             is_constraint=is_constraint,
             is_record=self._is_record(path),
         )
+
+    def _with(self, part: Part) -> list[Part]:
+        """Return what runs where a part does; commands run where a list is that they install."""
+        lists = self._lists_named.get(part, ())
+        if not lists or self.installed(part):
+            return self.served(part)
+        beside = (
+            one for path in lists for list_ in self.parts_of(path) for one in self.served(list_)
+        )
+        return sorted({*self._certain(part), *beside})
 
     def _listed(self, part: Part) -> tuple[set[str], set[str]]:
         """Return what is installed with a part's requirement, and also by lists for the same code.

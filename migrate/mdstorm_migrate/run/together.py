@@ -110,7 +110,7 @@ def examine(
             held = dict(_failed(outcomes, proposals)) | dict(_waiting(violations, proposals))
             refusing = {part: True for part in lacking if NEW_ROOT not in project.installed(part)}
             # Commands wait for what installs mdstorm for them, as code does.
-            alone = {Part(one.path, one.part) for one in violations if one.path in one.holds}
+            alone = {Part(one.path, one.part) for one in violations if one.holds}
             if not held and all(map(lacking.get, refusing)) and alone <= lacking.keys():
                 break
             proposals |= held

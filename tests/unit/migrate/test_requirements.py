@@ -308,7 +308,7 @@ PLACES = {
 INSTALLING = [
     "pip install REQUIREMENT NEXT",
     "pip3 install -U NEXT REQUIREMENT boto3",
-    "python -m pip install --no-deps -c pins.txt REQUIREMENT NEXT",
+    "python -m pip install --no-cache-dir -c pins.txt REQUIREMENT NEXT",
     "pip install -r petastorm.txt NEXT REQUIREMENT -q",
     "uv pip install NEXT REQUIREMENT",
     "uv add REQUIREMENT",

@@ -288,6 +288,75 @@ def test_command_in_a_folder_above_keeps_petastorm_in_the_lists_below(tmp_path: 
     assert after["etl/y/__init__.py"] == MOVED
 
 
+_WORKFLOW = """\
+jobs:
+  a:
+    steps:
+    - run: pip install -r requirements.txt
+      working-directory: {0}
+    - run: {1}
+"""
+
+
+@each(
+    (".github/workflows/ci.yml", _WORKFLOW),
+    ("Makefile", "x:\n\tcd {0} && pip install -r requirements.txt && {1}\n"),
+    ("check.sh", "pip install -r {0}/requirements.txt\n{1}\n"),
+)
+def test_commands_use_the_library_of_the_list_that_they_install(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    lists = {"a/requirements.txt": "petastorm\n", "b/requirements.txt": "petastorm\n"}
+    ignored = "from petastorm.hdfs.namenode import HdfsConnector  # mdstorm: ignore[PM107]\n"
+    files = {**lists, "a/app.py": READS, "b/old.py": ignored}
+    for folder, command, library in (
+        ("a", 'python -c "import petastorm"', "mdstorm"),
+        ("b", 'python -c "import petastorm"', "petastorm"),
+        ("a", "petastorm-generate-metadata.py u", "mdstorm"),
+        ("b", "petastorm-generate-metadata.py u", "petastorm"),
+    ):
+        after = written(tmp_path, {**files, name: text.format(folder, command)})
+        assert after[name] == text.format(folder, command.replace("petastorm", library))
+        assert after["b/requirements.txt"] == "petastorm\n"
+
+
+_OF_CLASS = "petastorm-generate-metadata.py --dataset_url u --unischema_class lib.schema.S"
+
+
+@each(
+    ("Makefile", f"x:\n\t{_OF_CLASS}\n"),
+    ("gen.sh", _OF_CLASS.replace(" --u", " \\\n  --u") + "\n"),
+    ("pod.yaml", "command:\n- " + _OF_CLASS.replace(" ", "\n- ") + "\n"),
+    ("gen.py", f"run({_OF_CLASS.split()!r})\n"),
+    (
+        "gen.py",
+        "from petastorm.etl.petastorm_generate_metadata import generate_petastorm_metadata\n"
+        "generate_petastorm_metadata(None, 'u', 'lib.schema.S')\n",
+    ),
+)
+def test_command_waits_for_the_class_that_it_imports(name: str, text: str, tmp_path: Path) -> None:
+    schema = "from petastorm.unischema import Unischema\nS = Unischema('S', [])\n"
+    files = {"a.py": READS, "requirements.txt": "petastorm\n", name: text}
+    for stays in (STAYS, ""):
+        after = written(tmp_path, {**files, "lib/schema.py": schema + stays})
+        assert after["a.py"] == MOVED
+        assert after[name] == (text if stays else text.replace("petastorm", "mdstorm", 1))
+
+
+@each(
+    "from importlib.metadata import version\nprint(version('{}'))\n",
+    "import pkg_resources\nprint(pkg_resources.get_distribution('{}').version)\n",
+    "import click\nf = click.version_option(package_name='{}')(main)\n",
+)
+def test_version_is_looked_up_where_the_library_is_installed(code: str, tmp_path: Path) -> None:
+    files = {"cli.py": code.format("petastorm"), "requirements.txt": "petastorm\n"}
+    moved = {"cli.py": code.format("mdstorm"), "requirements.txt": "mdstorm\n"}
+    assert written(tmp_path, files) == moved
+    after = written(tmp_path, {**files, "b.py": STAYS})
+    assert after["cli.py"] == code.format("mdstorm")
+    assert after["requirements.txt"] == "mdstorm\npetastorm\n"
+
+
 def test_command_keeps_petastorm_in_a_list_that_it_installs(tmp_path: Path) -> None:
     install = f"install:\n\tpip install -e packages/lib\nbench:\n\t{SCRIPT}\n"
     listed = "[options]\ninstall_requires = {}\n"
