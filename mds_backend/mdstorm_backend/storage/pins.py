@@ -26,7 +26,7 @@ from mdstorm_backend.storage.local_files import Buffer, map_file
 _SECOND = 10**9
 #: Single samples are copied within microseconds, and a check takes as long. So while they are read
 #: one right after another, checks are this many seconds apart.
-_BETWEEN_CHECKS = 250e-6
+_BETWEEN_CHECKS = 100e-6
 
 
 #: The size of a file in bytes, and its modification time in nanoseconds.
