@@ -53,8 +53,13 @@ USES: dict[str, Callable[[str, str], Any]] = {
 }
 
 
+def marks_of(use: str) -> Any:
+    """Return the mark of what takes AutoGraph a second and more."""
+    return pytest.mark.long if use in ("convert", "converter", "table") else ()
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("use", [pytest.param(one, marks=marks_of(one)) for one in USES])
 def test_call_in_tf_function_returns_what_it_returns_outside(use: str, tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "parquet", {"number": range(ROWS)}, 4)
     convert(url, tmp_path / "mds", progress=False)
