@@ -21,10 +21,11 @@ from packaging.version import InvalidVersion, Version
 
 from mdstorm_migrate.base.document import DecodedFile, Document
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.packaging.commands import ANY, is_commented_out
+from mdstorm_migrate.packaging.commands import ANY, installs_all, is_commented_out
 from mdstorm_migrate.packaging.lists import ALIASES, is_generated, normalised
 from mdstorm_migrate.packaging.parts import pieces
 from mdstorm_migrate.packaging.requirement import is_for_old_python
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 
 #: Whether mdstorm is on a package index. The first release there sets this to True.
@@ -117,6 +118,8 @@ class StatedVersion:
     cell : int or None
     part : int
         The number of the part of the file.
+    is_apart : bool
+        Whether it is that of a job that installs only other packages than the libraries.
     """
 
     subject: Subject
@@ -127,6 +130,7 @@ class StatedVersion:
     line: int = 0
     cell: int | None = None
     part: int = 0
+    is_apart: bool = False
 
     def violated(self, needed: Mapping[str, SpecifierSet]) -> str | None:
         """Return what mdstorm needs instead, or None if it supports the version."""
@@ -256,10 +260,23 @@ def versions_in(
     """
     parsed = {id(one.document): one for one in modules}
     for document in documents:
-        for part, piece in enumerate(pieces(document, parsed.get(id(document)))):
-            for at, one in chain(_old_pythons(piece), _old_runtimes(piece), _pins(piece)):
+        divided = pieces(document, parsed.get(id(document))) if any(_stated(document)) else ()
+        for part, piece in enumerate(divided):
+            is_apart = piece.kind == "cluster" and _installs_others(piece.text)
+            for at, one in _stated(piece):
                 found = piece.in_file(Finding(one.subject, "note", at, at, ""), file.lines)
-                yield replace(one, line=found.line, cell=found.cell, part=part)
+                cell, line = found.cell, found.line
+                yield replace(one, line=line, cell=cell, part=part, is_apart=is_apart)
+
+
+def _stated(document: Document) -> Iterator[tuple[int, StatedVersion]]:
+    yield from chain(_old_pythons(document), _old_runtimes(document), _pins(document))
+
+
+def _installs_others(text: str) -> bool:
+    """Whether commands install packages, among them neither library nor a list."""
+    is_library = any(root in text for root in (OLD_ROOT, NEW_ROOT))
+    return not is_library and installs_all(text)
 
 
 def _old_pythons(document: Document) -> Iterator[tuple[int, StatedVersion]]:

@@ -208,6 +208,19 @@ def installed(text: str, name: str = OLD_ROOT) -> Iterator[tuple[str, Requiremen
                 yield tool, found
 
 
+#: Commands that install a list, or a project with its requirements.
+_BY_LIST = re.compile(
+    r"""\binstall\b(?:[^\n\\]|\\\r?\n|\\.)*?[\s"'](?:-[re]\b|--(?:requirement|editable)\b|\.)
+    |\benv[ ](?:create|update)\b|^[^#\n]*\b(?:nox|pdm|pipenv|poetry|tox|uv[ ](?:run|sync))\b""",
+    re.VERBOSE | re.MULTILINE,
+)
+
+
+def installs_all(text: str) -> bool:
+    """Whether commands install packages, and name each of them instead of a list."""
+    return any(True for _ in install_commands(text)) and not _BY_LIST.search(text)
+
+
 def takes_value(option: str) -> bool:
     """Whether an option of an install command is followed by something other than a package."""
     return _OPTION.search(f"{option} ") is not None

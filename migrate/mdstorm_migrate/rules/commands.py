@@ -43,7 +43,9 @@ _FOR_IMAGE = re.compile(r"package|requirement", re.IGNORECASE)
 def requirements(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to a requirements file, and findings."""
     if not (is_generated(document.text) or document.needs.is_record):  # PM411 and PM001 report them
-        yield from rewrite_listed(document, "PM401")
+        results = list(rewrite_listed(document, "PM401"))
+        # A template's "if" may be on the line of a requirement.
+        yield from [*results, *elsewhere(document, results, "PM401")]
 
 
 @rule("PM406", "Commands install mdstorm, and run its modules", "exact", "docker", "shell")

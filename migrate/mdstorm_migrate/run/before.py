@@ -117,7 +117,8 @@ def _environment(examined: Examined, seen: Mapping[Path, Seen]) -> Iterator[Cond
         if path in installers or path in naming or serving.has(path):
             stay = {one.number for one in project.parts_of(path) if project.stays(one)}
             launches = is_code(path) and path not in installers
-            versions = (one for one in seen[path].versions if one.part not in stay)
+            stated = (one for one in seen[path].versions if not one.is_apart)
+            versions = (one for one in stated if one.part not in stay)
             found = (one for one in versions if one.subject == "python" or not launches)
             yield from conditions_of(path, found, needed)
 

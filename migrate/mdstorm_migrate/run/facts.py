@@ -28,7 +28,7 @@ from mdstorm_migrate.mosaicml.names import FRONT
 from mdstorm_migrate.packaging.commands import (
     TARGETS,
     dotted_values,
-    install_commands,
+    installs_all,
     libraries_run,
     runs,
     runs_in_string,
@@ -109,12 +109,6 @@ _LIST_SUFFIX = re.compile(r"\.(?:in|pip|txt)\b")
 _FILE_NAME = re.compile(r"[\w.-]+")
 #: A line that includes another list of requirements.
 _INCLUDES = re.compile(r"^[ \t]*(?:-r|--requirement)[ \t=]*(?P<name>[^\s#]+)", re.MULTILINE)
-#: Commands that install a list, or a project with its requirements.
-_BY_LIST = re.compile(
-    r"""\binstall\b(?:[^\n\\]|\\\r?\n|\\.)*?[\s"'](?:-[re]\b|--(?:requirement|editable)\b|\.)
-    |\benv[ ](?:create|update)\b|^[^#\n]*\b(?:nox|pdm|pipenv|poetry|tox|uv[ ](?:run|sync))\b""",
-    re.VERBOSE | re.MULTILINE,
-)
 _REQUIRED_EXTRAS = re.compile(rf"\b{NEW_ROOT}\[([\w, -]+)\]")
 #: A string that may require mdstorm.
 _REQUIRED = re.compile(rf"""["'][^"'\n]*\b{NEW_ROOT}(?:\[[\w, -]*\])?(?=[\s"'=<>~!;@])""")
@@ -639,7 +633,7 @@ def _installation(path: Path, documents: Sequence[Document], kind: Kind | None) 
         "beside": beside & installs,
         "required_extras": frozenset(re.findall(r"[\w-]+", " ".join(extras))),
         "is_inventory": kind == "requirements" and is_inventory(text),
-        "is_complete": any(True for _ in install_commands(text)) and not _BY_LIST.search(text),
+        "is_complete": installs_all(text),
         "includes": tuple(match["name"] for match in _INCLUDES.finditer(text)),
         "paths": frozenset(_paths(f"{commands}\n{code}")),
         "copies": copies,

@@ -59,6 +59,7 @@ def test_requirement_by_url_or_fork_needs_manual_review(line: str) -> None:
 
 
 @each(
+    ("{% if gpu %}petastorm==0.12.1{% endif %}\n", "petastorm==0.12.1"),
     ('petastorm==0.9; python_version < "3.8"\n', "petastorm==0.9"),
     ("hops==2.1\nhops-petastorm==0.9.5\n", "hops-petastorm==0.9.5"),
 )

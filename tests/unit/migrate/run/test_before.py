@@ -107,6 +107,17 @@ def test_python_of_a_workflow_that_installs_a_list_in_a_subfolder_is_reported(
     assert "b.yml" not in said
 
 
+def test_python_of_a_job_that_installs_only_other_packages_is_not_reported(tmp_path: Path) -> None:
+    job = "  {}:\n    python-version: '{}'\n    steps:\n    - run: {}\n"
+    lint = job.format("lint", "3.8", "pip install ruff")
+    test = job.format("test", "3.9", "pip install -r requirements.txt")
+    write(tmp_path, a_py=CODE, requirements_txt="petastorm\n")
+    write_files(tmp_path, {".github/workflows/ci.yml": f"jobs:\n{lint}{test}"})
+    assert [one for one in section(tmp_path) if "Python" in one] == [
+        ".github/workflows/ci.yml:7: Python 3.9; mdstorm needs >=3.10"
+    ]
+
+
 def test_old_pin_is_reported_if_extra_is_required_but_unused(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, requirements_txt="petastorm[tf]==0.11\ntensorflow<2.11\n")
     needs = "requirements.txt:2: `tensorflow<2.11`; mdstorm needs tensorflow"
