@@ -57,7 +57,8 @@ class Part:
 def parts_of(document: Document, module: PythonModule | None = None) -> list[Part]:
     """Return the parts of a document, in textual order after the first one; none if it is one."""
     text = document.text
-    if document.kind != "cluster" and OLD_ROOT not in text and NEW_ROOT not in text:
+    is_divided = document.kind in ("cluster", "docker")  # also without their names
+    if not is_divided and OLD_ROOT not in text and NEW_ROOT not in text:
         return []
     if module is not None:
         sessions = list(_sessions(module))

@@ -120,7 +120,7 @@ _PATH = re.compile(
 _FOLDER = re.compile(
     r"""(?:\bcd|\bworking[_-]?directory["']?[ ]*:)[ \t]+["']?([\w.-][\w./-]*)""", re.I
 )
-_MODULE = re.compile(r"(?<![\w-])-m[\"', \t]+([A-Za-z_]\w*(?:\.\w+)+)")
+_MODULE = re.compile(r"(?<![\w-])-m[\"', \t]+([A-Za-z_]\w*(?:\.\w+)*)")
 _BUILDS = re.compile(r"\b(?:build|context)[\"']?[ \t]*:[ \t]*[\"']?(\.[\w./-]*|[\w-][\w./-]*)")
 #: The sources in an instruction of an image, except those of other stages; the last word is where
 #: they go.
@@ -282,7 +282,8 @@ def facts(
     """
     text = data.decode("utf-8", "replace")
     is_old = is_code(path) and may_be_old(text)
-    if known is None and (is_old or any(word in data for word in _PARSED)):
+    is_installing = kind_of(path) in RUNNING and b"install" in data  # a list, without its names
+    if known is None and (is_old or is_installing or any(word in data for word in _PARSED)):
         known = parsed(path, data)
     file = _file(path, data, known)
     before = before or _linked(path, data, known, file)

@@ -148,7 +148,7 @@ class Project:
         own = [self.parts[one] for one in self._family(part)]
         copied, named = self._copied(part), self._run_by(part)
         naming = [one for one in self.naming(path) if not self._serves_itself(one)]
-        found = [*self._certain(part), *naming]
+        found = [*self._certain(part), *naming, *self._started_by(naming)]
         is_container = part.number > 0 and self._kind(path) == "cluster"
         runs = is_container or any(one.needs for one in own)
         if runs and all(one.is_bare for one in own):
@@ -193,6 +193,11 @@ class Project:
         """Return what the commands of a part, and of those built on it, name."""
         paths = {word for one in self._family(part) for word in self.parts[one].paths}
         return self._named(part.path, paths)
+
+    def _started_by(self, commands: Iterable[Part]) -> list[Part]:
+        """Return what commands run, with what that imports."""
+        named = {one.path for part in commands for one in self._run_by(part) if is_code(one.path)}
+        return self._open(closure(sorted(named), self._graph.imported) & self.facts.keys())
 
     def parts_of(self, path: Path) -> list[Part]:
         """Return the parts of a file."""

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from tests.kit.migrating import each, invoke, write_files
 
 from mdstorm_migrate.cli.migrate import migrate
@@ -439,6 +440,29 @@ def test_job_installs_what_the_file_needs_that_it_runs(
         files["c.py"] = READS + use
         after = written(tmp_path, {**files, name: jobs.format("petastorm")})
         assert after[name] == jobs.format("mdstorm petastorm")
+
+
+@each(
+    ("Makefile", "t:\n\tpip install -r jobs/requirements.txt\n\tpython app/{}.py\n"),
+    ("run.sh", "(cd jobs && pip install -r requirements.txt)\npython app/{}.py\n"),
+    (".gitlab-ci.yml", "t:\n  script: pip install -r jobs/requirements.txt && python -m app.{}\n"),
+)
+@pytest.mark.parametrize("program", ["run", "imports"])
+def test_list_serves_the_programs_of_commands_that_install_it(
+    name: str, text: str, program: str, tmp_path: Path
+) -> None:
+    files = {"app/run.py": STAYS, "app/imports.py": "import run\n", "jobs/a.py": READS}
+    files |= {"jobs/requirements.txt": "petastorm\n", name: text.format(program)}
+    assert written(tmp_path, files)["jobs/requirements.txt"] == "mdstorm\npetastorm\n"
+
+
+def test_list_does_not_serve_the_program_of_another_job(tmp_path: Path) -> None:
+    job = "{0}:\n  script: pip install -r {0}/requirements.txt && python {0}/main.py\n"
+    files = {"a/main.py": STAYS, "b/main.py": READS}
+    files |= {f"{one}/requirements.txt": "petastorm\n" for one in ("a", "b")}
+    after = written(tmp_path, {**files, ".gitlab-ci.yml": job.format("a") + job.format("b")})
+    found = [after[f"{one}/requirements.txt"] for one in ("a", "b")]
+    assert found == ["petastorm\n", "mdstorm\n"]
 
 
 @each("infra/init.sh", "infra/cluster/init.sh")
