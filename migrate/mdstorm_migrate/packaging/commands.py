@@ -100,8 +100,18 @@ def runs_modules(before: str) -> bool:
 _SCRIPT = re.compile(rf"(?<![\w.-])(?<!\./)(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
 #: What runs a script in an environment of its own, with the package after the option.
 _ALONE = re.compile(r"--(?:from|spec)\b[^\n;&|]*\Z")
-#: The directory of a script that is not in one with the programs of an environment.
-_ELSEWHERE = re.compile(r"(?<!\bbin)(?<!\bScripts)[/\\]\Z")
+#: The rest of a command, also on several lines, up to the option that each call of a script has.
+_CALLED = r"""(?:[^\n;&|]|\\\r?\n|["'],[ \t]*\r?\n|\r?\n[ \t]*-[ ]){0,400}?--dataset_url"""
+_IS_CALLED = re.compile(_CALLED)
+#: What precedes a script: Python, which runs a file by its path, and the script's directory.
+_PROGRAM = re.compile(
+    r"""(?P<python>(?:\bpython[\d.]*|\$[({]?PY\w*[)}]?|\bspark-submit\b[^\n;&|$]*)
+    ["']?,?[ \t]+["']?)?
+    (?P<folder>[^\s"',;=(]*[/\\])?\Z""",
+    re.VERBOSE,
+)
+#: The directory with the programs of an environment; a relative `bin` is the project's.
+_PROGRAMS = re.compile(r"(?!(?:\./)?bin/\Z)(?!.*://).*\b(?:bin|Scripts)[/\\]")
 #: Code passed to Python with ``-c``, also in a list of words; the dotted names in the code, and its
 #: imports from modules.
 _CODE = re.compile(
@@ -176,7 +186,8 @@ def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
             if following is not None and re.search(r"\s", text[start : following.start()]):
                 at = following.start()  # each string is a separate command, not a word
             if not is_commented_out(text, start):
-                is_alone = tool == "pip" and "--no-deps" in text[start:at]
+                option = text.find("--no-deps", start, at)
+                is_alone = tool == "pip" and option >= 0 and not is_commented_out(text, option)
                 yield "alone" if is_alone else tool, start, at
 
 
@@ -250,7 +261,7 @@ _LOOKS = re.compile(
 
 
 #: What installs a package that was not found.
-_IF_MISSING = re.compile(r"(?:[^|\n;]|>&)*\|\|[^\n]*\binstall\b")
+_IF_MISSING = re.compile(r"(?:[^|\n;]|>&)*\|\|(?:[^\n]|\\\r?\n)*?\bpip[\d.]*[ \t]+install\b")
 
 
 def looks(document: Document, rule: str) -> Iterator[Edit | Finding]:
@@ -282,7 +293,8 @@ def _unmoved(document: Document, at: int) -> str | None:
     """Return the module that stays on Petastorm and has the class for the command at a position."""
     found = _CLASS.match(document.text, at)
     name = found["path"].replace(".", "/") if found is not None else ""
-    files = (one.removesuffix(".py") for one in document.needs.importers if name)
+    importers = document.needs.importers if name else ()
+    files = (one.removesuffix(".py").removesuffix("/__init__") for one in importers)
     return next((one for one in files if one == name or one.endswith(f"/{name}")), None)
 
 
@@ -338,11 +350,11 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
         elif _ALONE.search(text, max(text.rfind("\n", 0, span[0]), start), span[0]):
             remedy = f"{what}: run `{renamed(name)}` from mdstorm instead"
             yield Finding(rule, "manual", *span, what, remedy, topic="run")
-        elif _ELSEWHERE.search(text, max(span[0] - 10, 0), span[0]):
+        elif _is_installed_program(text, start, *span):
+            yield Edit(rule, "exact", *span, renamed(name), "run mdstorm's script", topic="run")
+        else:
             remedy = f"{what}: run `{renamed(name)}` instead"
             yield Finding(rule, "manual", *span, what, remedy, holds=OLD_ROOT, topic="run")
-        else:
-            yield Edit(rule, "exact", *span, renamed(name), "run mdstorm's script", topic="run")
     commands = []
     for code in _CODE.finditer(text, start, stop):
         commands.append(code.span())
@@ -355,10 +367,19 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
             yield Finding(rule, "manual", *one.span("path"), what, remedy, holds=OLD_ROOT)
 
 
+def _is_installed_program(text: str, start: int, at: int, stop: int) -> bool:
+    """Whether a name is that of an installed script that is called, not of another file."""
+    line = max(text.rfind("\n", 0, at) + 1, start)
+    before = _PROGRAM.search(text, line, at)
+    if before is None or before["python"] or not _IS_CALLED.match(text, stop):
+        return False
+    return not before["folder"] or _PROGRAMS.fullmatch(before["folder"]) is not None
+
+
 #: A module or script of mdstorm that is run, or an import of it in code that a command runs.
 _RUNS_MDSTORM = re.compile(
     rf"""(?<![\w-])-m{_GAP}{NEW_ROOT}(?![\w-]) | \b(?:from|import)[ \t]+{NEW_ROOT}\b
-    | (?<![\w.-])(?<!\./)(?:{"|".join(map(re.escape, NEW_SCRIPTS))})(?![\w.-])""",
+    | (?<![\w.-])(?<!\./)(?:{"|".join(map(re.escape, NEW_SCRIPTS))})(?={_CALLED})""",
     re.VERBOSE,
 )
 
@@ -382,14 +403,16 @@ _BEFORE = re.compile(
 
 
 def runs_in_string(
-    command: str, rule: str, *, is_verbatim: bool = True
+    command: str, rule: str, *, is_verbatim: bool = True, following: str = ""
 ) -> Iterator[Edit | Finding]:
     """Yield edits to what a string of code runs, if it is one or several commands, and findings.
+
+    It may be a word of a command, of which other strings follow.
 
     A string in which no command begins with Petastorm's may be a message. There is no edit if the
     string is not verbatim in the code, but assembled from several.
     """
-    for one in runs(command, rule, 0, len(command)):
+    for one in runs(command + following, rule, 0, len(command)):
         before, word = _SEPARATOR.split(command[: one.start])[-1], command[one.start : one.stop]
         if one.topic != "run" or not _BEFORE.fullmatch(before):
             continue

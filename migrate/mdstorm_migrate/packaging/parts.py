@@ -100,10 +100,9 @@ def _commands(module: PythonModule) -> Iterator[Part]:
     for string in module.scopes.strings if "install" in module.text else ():
         value = str(string.value)
         is_installing = "install" in value and any(installed(value))
-        ran = (
-            runs_in_string(value, "") if is_installing and not is_docstring(module, string) else ()
-        )
-        if any(isinstance(one, Finding) for one in ran):
+        if not is_installing or is_docstring(module, string):
+            continue
+        if any(isinstance(one, Finding) for one in runs_in_string(value, "")):
             yield Part((module.span(string),), is_bare=_is_bare(value))
 
 

@@ -53,6 +53,8 @@ _OWNED = (f".{OLD_ROOT}", f'"{OLD_ROOT}"', f"'{OLD_ROOT}'", f"{OLD_ROOT}=")
 _ASSEMBLED = re.compile(rf"(?:[}}\"']|%s)\.{OLD_ROOT}\b")
 #: A string that may be the path of a module, or of something in it.
 _NAMED = re.compile(r"[\"'](?P<dots>\.*)(?P<path>[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)*)[\"']")
+#: The class that a command in a string imports.
+_CLASS = re.compile(r"--unischema_class[ =]+(?P<path>\w+(?:\.\w+)+)")
 #: A string that may be the path of a module.
 _MODULE = re.compile(r"[\"'](?:\w+\.)*(\w+)[\"']")
 
@@ -185,6 +187,9 @@ def named_modules(text: str) -> Iterator[FileImport]:
     """
     is_lazy = "__getattr__" in text
     is_naming = is_lazy or any(word in text for word in _NAMING) or resolves(text)
+    for option in _CLASS.finditer(text) if "--unischema_class" in text else ():
+        module, _, name = option["path"].rpartition(".")
+        yield FileImport(module, 0, name, "")
     for string in _NAMED.finditer(text) if is_naming else ():
         level, path = len(string["dots"]), string["path"].replace(":", ".")
         module, dot, name = path.rpartition(".")

@@ -24,7 +24,7 @@ from mdstorm_migrate.packaging.rewriting import (
 from mdstorm_migrate.packaging.strings import required_in
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.calls import is_docstring
-from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
+from mdstorm_migrate.python.module import PythonModule, following, inner_span, string_value
 from mdstorm_migrate.rules.commands import elsewhere
 from mdstorm_migrate.rules.rule import rule
 
@@ -102,7 +102,8 @@ def _without_additions(document: Document) -> Document:
 def _commands(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
     """Yield the finding about what a string runs that needs Petastorm."""
     is_verbatim = inner_span(module, string) is not None
-    ran = runs_in_string(str(string.value), CODE, is_verbatim=is_verbatim)
+    value, rest = str(string.value), following(module, string)
+    ran = runs_in_string(value, CODE, is_verbatim=is_verbatim, following=rest)
     for one in islice((one for one in ran if isinstance(one, Finding)), 1):
         start, stop = module.span(string)
         yield replace(one, start=start, stop=stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.petastorm import names
@@ -17,6 +18,8 @@ from mdstorm_migrate.python.module import PythonModule
 
 #: Functions that find an installed distribution by name.
 _DISTRIBUTIONS = frozenset({"distribution", "get_distribution", "version_option"})
+#: The module with the function `version`.
+_METADATA = re.compile(r"\bimportlib(?:[._]|[ ]import[ ])metadata\b|\bmetadata\.version\(")
 #: Functions that only show a name.
 _SHOWING = frozenset({"debug", "info", "print"})
 
@@ -47,7 +50,8 @@ def _call_with(module: PythonModule, name: ast.AST) -> ast.Call | None:
     """Return the call that looks up a distribution by a name, if one does."""
     call = call_with_first(module, name)
     function = function_of(module, call)
-    is_lookup = function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text)
+    is_version = function == "version" and _METADATA.search(module.text) is not None
+    is_lookup = function in _DISTRIBUTIONS or is_version
     return call if is_lookup else None
 
 

@@ -29,6 +29,7 @@ from mdstorm_migrate.packaging.commands import (
     TARGETS,
     dotted_values,
     installs_all,
+    is_commented_out,
     libraries_run,
     runs,
     runs_in_string,
@@ -55,7 +56,13 @@ from mdstorm_migrate.petastorm.names import (
 )
 from mdstorm_migrate.python.calls import PATCHING, RESOLVING, is_docstring, resolved_as
 from mdstorm_migrate.python.links import Links, all_imports, dotted_import, links_of, resolves
-from mdstorm_migrate.python.module import PythonModule, inner_span, parse_python, string_value
+from mdstorm_migrate.python.module import (
+    PythonModule,
+    following,
+    inner_span,
+    parse_python,
+    string_value,
+)
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules import pm403_setup, pm414_settings
 from mdstorm_migrate.rules.pm103_dotted_strings import FIND_CLASS
@@ -116,9 +123,13 @@ _REQUIRED = re.compile(rf"""["'][^"'\n]*\b{NEW_ROOT}(?:\[[\w, -]*\])?(?=[\s"'=<>
 _PATH = re.compile(
     r"(?<![\w.:/-])(?:\./)?((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|ipynb))(?![\w:/-])", re.MULTILINE
 )
-#: The folder in which commands run.
+#: The folder in which commands run, or whose project they install.
 _FOLDER = re.compile(
-    r"""(?:\bcd|\bworking[_-]?directory["']?[ ]*:)[ \t]+["']?([\w.-][\w./-]*)""", re.I
+    r"""(?:(?:^|[;&|({@]|\b(?:run|script):)[ \t]*-?[ \t]*cd[ \t]+
+    |\bworking[_-]?directory["']?[ ]*:[ ]+
+    |\binstall\b[^\n#]*?[ ](?:-e|--editable)[ =]|\binstall[ ](?=\.?/|[\w-]+/)
+    )["']?(?P<path>[\w./-]+)""",
+    re.MULTILINE | re.VERBOSE,
 )
 _MODULE = re.compile(r"(?<![\w-])-m[\"', \t]+([A-Za-z_]\w*(?:\.\w+)*)")
 _BUILDS = re.compile(r"\b(?:build|context)[\"']?[ \t]*:[ \t]*[\"']?(\.[\w./-]*|[\w-][\w./-]*)")
@@ -173,9 +184,9 @@ class Facts:
         The lists of requirements that it includes.
     lists : frozenset of str
         Names of files in its text that may be lists of requirements.
-    paths, copies, builds : frozenset of str
-        Files and folders that its commands name; what an image copies; and the folders with the
-        images that its services use.
+    paths, copies, builds, folders : frozenset of str
+        Files and folders that its commands name; what an image copies; the folders with the images
+        that its services use; and those in which commands run, or whose projects they install.
     names_script : bool
         Whether its code names a Python file, which it may run.
     is_bare : bool
@@ -216,6 +227,7 @@ class Facts:
     paths: frozenset[str] = frozenset()
     copies: frozenset[str] = frozenset()
     builds: frozenset[str] = frozenset()
+    folders: frozenset[str] = frozenset()
     names_script: bool = False
     is_bare: bool = False
     parts: tuple[Facts, ...] = ()
@@ -297,7 +309,9 @@ def facts(
     is_list = known is not None or kind in LISTS or is_setup_script(path)
     installation = _installation(path, describing, kind) if is_list else {}
     if not is_list and before.seen.versions:  # it may describe where a list is installed
-        installation["paths"] = frozenset(_paths("\n".join(one.text for one in describing)))
+        described = "\n".join(one.text for one in describing)
+        installation["paths"] = frozenset(_paths(described))
+        installation["folders"] = frozenset(_folders(described))
     found = replace(
         before,
         makes_loaders=makes_loaders,
@@ -519,8 +533,10 @@ def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:
     yield from [OLD_ROOT] if any(isinstance(one, Finding) for one in ran) else []
     if any(one in module.text for one in NEW_SCRIPTS):
         for string in module.scopes.nodes[ast.Constant]:
-            is_command = NEW_ROOT in libraries_run(str(string.value)) and is_outside(string)
-            yield from [NEW_ROOT] if is_command and not is_docstring(module, string) else []
+            text = f"{string.value}{following(module, string)}"
+            is_script = any(one in str(string.value) for one in NEW_SCRIPTS)
+            if is_script and NEW_ROOT in libraries_run(text) and is_outside(string):
+                yield from () if is_docstring(module, string) else [NEW_ROOT]
 
 
 def _commands(module: PythonModule) -> Iterator[ast.Constant]:
@@ -531,8 +547,8 @@ def _commands(module: PythonModule) -> Iterator[ast.Constant]:
 
 def _run_by(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Finding]:
     """Yield what a string in code runs, if it is a command."""
-    is_verbatim = inner_span(module, string) is not None
-    yield from runs_in_string(str(string.value), "", is_verbatim=is_verbatim)
+    is_verbatim, rest = inner_span(module, string) is not None, following(module, string)
+    yield from runs_in_string(str(string.value), "", is_verbatim=is_verbatim, following=rest)
 
 
 def _shared(documents: Iterable[Document], modules: Iterable[PythonModule]) -> Iterator[str]:
@@ -640,13 +656,19 @@ def _installation(path: Path, documents: Sequence[Document], kind: Kind | None) 
         "copies": copies,
         "is_bare": kind == "docker" and not copies,
         "builds": frozenset(_BUILDS.findall(commands)),
+        "folders": frozenset(_folders(commands)),
     }
+
+
+def _folders(text: str) -> Iterator[str]:
+    for one in _FOLDER.finditer(text):
+        if not is_commented_out(text, one.start("path")):
+            yield one["path"]
 
 
 def _paths(text: str) -> Iterator[str]:
     """Yield the paths of files and folders that commands name, also as modules."""
-    names = (*_PATH.findall(text), *_FOLDER.findall(text))
-    yield from (one for one in names if one.strip("./"))
+    yield from (one for one in _PATH.findall(text) if one.strip("./"))
     yield from (f"{one.replace('.', '/')}.py" for one in _MODULE.findall(text))
 
 

@@ -49,6 +49,8 @@ _LIBRARIES = {
 }
 
 
+#: Kinds of files with commands that may run apart from the code around them.
+_APART = RUNNING - {"docker"}
 #: What an image copies if it copies all code.
 _ALL = frozenset({".", "./"})
 #: Folders of what deploys the code in the parent folder.
@@ -91,12 +93,15 @@ class Project:
             if (one.needs or is_code(part.path)) and not self._serves_itself(part):
                 self._users_in[part.path.parent].append(part)
         lists = {path: one for path, one in facts.items() if one.installs and not is_code(path)}
+        self._lists = [path for path in lists if self._is_list(path)]
         self._listed_under: defaultdict[Path, set[str]] = defaultdict(set)
+        self._beside_under: defaultdict[Path, set[str]] = defaultdict(set)
         for path, one in lists.items():
             for above in path.parents:
                 self._listed_under[above] |= one.installs
-        self._lists = [path for path in lists if self._is_list(path)]
+                self._beside_under[above] |= one.beside if self._is_list(path) else set()
         self._below = self._under(set())
+        self._root = _common_folder(facts)
         self.installers = [
             part for part in self.parts if self.installed(part) and not self._is_record(part.path)
         ]
@@ -124,26 +129,8 @@ class Project:
         it, what its commands name, and the code around it. A notebook that uses either library
         installs for itself, and an image for what it copies. What gets no code of the project, such
         as an image that copies nothing, only installs for what it runs, and so does a job that only
-        runs the files that it names. What keeps Petastorm in a folder above, for which nothing else
-        is installed, may run with any of the lists below.
+        runs the files that it names.
         """
-        found = self._served(part)
-        if self._is_list(part.path):
-            above = {one for one in self._unserved if one.path.parent in part.path.parents}
-            return sorted({*found, *above})
-        return found
-
-    @cached_property
-    def _unserved(self) -> list[Part]:
-        """What keeps Petastorm where nothing is installed for it."""
-        served = {one for part in self.installers for one in self._served(part)}
-        keeping = (part for part, one in self.parts.items() if one.keeps and part not in served)
-        return [part for part in keeping if not self._serves_itself(part)]
-
-    def _is_list(self, path: Path) -> bool:
-        return is_setup_script(path) or (not is_code(path) and self._kind(path) in LISTS)
-
-    def _served(self, part: Part) -> list[Part]:
         path = part.path
         own = [self.parts[one] for one in self._family(part)]
         copied, named = self._copied(part), self._run_by(part)
@@ -166,6 +153,16 @@ class Project:
             found += self._open(closure([path], self._graph.imported) & self.facts.keys())
         return sorted({*found})
 
+    def _is_list(self, path: Path) -> bool:
+        return is_setup_script(path) or (not is_code(path) and self._kind(path) in LISTS)
+
+    @cached_property
+    def _unserved(self) -> list[Part]:
+        """What keeps Petastorm where nothing is installed for it."""
+        served = {one for part in self.installers for one in self.served(part)}
+        keeping = (part for part, one in self.parts.items() if one.keeps and part not in served)
+        return [part for part in keeping if not self._serves_itself(part)]
+
     def provided(self, part: Part) -> list[Part]:
         """Return the parts for which the packages that a part installs suffice.
 
@@ -173,7 +170,7 @@ class Project:
         """
         certain = self._certain(part)
         is_run = any(self.parts[one].needs or self.parts[one].shared for one in certain)
-        if not is_run or self._kind(part.path) not in RUNNING - {"docker"}:
+        if not is_run or self._kind(part.path) not in _APART:
             return self.served(part)
         files = closure([one.path for one in certain], self._graph.imported) & self.facts.keys()
         return [*certain, *self._open(files)]
@@ -295,13 +292,14 @@ class Project:
                 named = Path(os.path.normpath(directory / word.lstrip("/")))
                 if named in self.facts or named in self._below:
                     yield named
+                if named in self.facts or named in self._below or directory == self._root:
                     break
 
     def naming(self, path: Path) -> list[Part]:
         """Return the commands that install a list by its path, or run in its folder or image."""
         if not self._is_list(path):
             return []
-        return [*self._naming.get(path, ()), *self._naming.get(path.parent, ())]
+        return self._naming.get(path, [])
 
     @cached_property
     def _lists_named(self) -> Mapping[Part, list[Path]]:
@@ -315,12 +313,13 @@ class Project:
     @cached_property
     def _naming(self) -> Mapping[Path, list[Part]]:
         found: defaultdict[Path, list[Part]] = defaultdict(list)
-        lists = {place for path in self._lists for place in (path, path.parent)}
         for part, one in self.parts.items():
-            words = one.paths | one.builds
-            if words and self._kind(part.path) in RUNNING - {"docker"}:
-                for place in lists.intersection(self._places(part.path, words)):
-                    found[place].append(part)
+            if self._kind(part.path) in _APART and (one.paths or one.folders or one.builds):
+                files = {*self._places(part.path, one.paths)}
+                folders = {*self._places(part.path, one.folders | one.builds)}
+                for path in self._lists:
+                    if path in files or path.parent in folders:
+                        found[path].append(part)
         return found
 
     def _run(self, named: Iterable[Part]) -> list[Part]:
@@ -420,7 +419,11 @@ class Project:
         """Return what runs where a part does; commands run where a list is that they install."""
         lists = self._lists_named.get(part, ())
         if not lists or self.installed(part):
-            return self.served(part)
+            found = self.served(part)
+            # What nothing is installed for in a folder above may run with any list below.
+            is_kept = OLD_ROOT in self.installed(part) and self._is_list(part.path)
+            above = [one for one in self._unserved if one.path.parent in part.path.parents]
+            return sorted({*found, *above}) if is_kept else found
         beside = (
             one for path in lists for list_ in self.parts_of(path) for one in self.served(list_)
         )
@@ -444,8 +447,7 @@ class Project:
         if directory is not None:
             listed |= self._listed_under[directory]
             if self._kind(path) in COMMANDS - LISTS:  # they install lists
-                lists = (one for one in self._lists if directory in one.parents)
-                beside |= set().union(*(self.facts[one].beside for one in lists))
+                beside |= self._beside_under[directory]
         return beside, listed
 
     def _included(self, path: Path) -> set[Path]:
@@ -476,6 +478,13 @@ class Project:
             return False
         others = (one for of, one in self.facts.items() if of != path)
         return not any(name.endswith(path.name) for one in others for name in one.lists)
+
+
+def _common_folder(paths: Iterable[Path]) -> Path | None:
+    """Return the folder with all files, unless some paths are relative and others are not."""
+    folders = {os.fspath(path.parent) for path in paths}
+    is_mixed = len({os.path.isabs(one) for one in folders}) != 1
+    return None if is_mixed else Path(os.path.commonpath(folders))
 
 
 def _is_deploying(folder: Path) -> bool:

@@ -72,9 +72,26 @@ from mdstorm_migrate.run.outcome import Settings
         "x && petastorm-generate-metadata.py --dataset_url a",
         "x && mdstorm-generate-metadata.py --dataset_url a",
     ),
-    ("/v/bin/petastorm-generate-metadata.py a", "/v/bin/mdstorm-generate-metadata.py a"),
-    (r"v\Scripts\petastorm-generate-metadata.py a", r"v\Scripts\mdstorm-generate-metadata.py a"),
-    ("uv run petastorm-generate-metadata.py a", "uv run mdstorm-generate-metadata.py a"),
+    (
+        "/v/bin/petastorm-generate-metadata.py --dataset_url a",
+        "/v/bin/mdstorm-generate-metadata.py --dataset_url a",
+    ),
+    (
+        r"v\Scripts\petastorm-generate-metadata.py --dataset_url a",
+        r"v\Scripts\mdstorm-generate-metadata.py --dataset_url a",
+    ),
+    (
+        "uv run petastorm-generate-metadata.py --dataset_url a",
+        "uv run mdstorm-generate-metadata.py --dataset_url a",
+    ),
+    (
+        "pip install a \\\n  # without --no-deps\n  petastorm",
+        "pip install a \\\n  # without --no-deps\n  mdstorm",
+    ),
+    (
+        "pip show petastorm || \\\n  pip install petastorm",
+        "pip show mdstorm || \\\n  pip install mdstorm",
+    ),
     (
         "pip show -q petastorm 2>&1 || pip install petastorm",
         "pip show -q mdstorm 2>&1 || pip install mdstorm",
@@ -97,7 +114,7 @@ def test_shell_commands_install_and_run_mdstorm(before: str, after: str) -> None
     "echo petastorm\n",
     "pip install petastorm-extra reco[petastorm] 'reco[tf,petastorm]'\n",
     'pip install -e .[dev,petastorm] && pip install "${WHEEL}[petastorm]" dist/*[petastorm]\n',
-    "./petastorm-generate-metadata.py a\npetastorm-generate-metadata.py.bak\n",
+    "./petastorm-generate-metadata.py --dataset_url a\npetastorm-generate-metadata.py.bak\n",
     "pip install -r petastorm.txt\n",
     "pip install --no-binary petastorm numpy\n",
     "pip install -e petastorm --target petastorm -c petastorm\n",
@@ -164,12 +181,32 @@ def test_installation_without_dependencies_needs_manual_review(command: str) -> 
 
 
 @each(
-    ("uvx --from petastorm petastorm-generate-metadata.py a\n", "petastorm-generate-metadata.py"),
+    "cp {0} /app/ && chmod +x {0}",
+    "echo run {0} first",
+    "curl -O https://example.com/bin/{0} --dataset_url",
+    "python {0} --dataset_url a",
+    "spark-submit --master yarn {0} --dataset_url a",
+    "bin/{0} --dataset_url a",
+    "FILE={0}",
+)
+def test_file_with_the_name_of_a_script_needs_manual_review(command: str) -> None:
+    script = "petastorm-generate-metadata.py"
+    check_held(command.format(script) + "\n", "PM406", script, "setup.sh")
+
+
+@each(
     (
-        "pipx run --spec petastorm petastorm-generate-metadata.py a\n",
+        "uvx --from petastorm petastorm-generate-metadata.py --dataset_url a\n",
         "petastorm-generate-metadata.py",
     ),
-    ("python tools/petastorm-generate-metadata.py a\n", "petastorm-generate-metadata.py"),
+    (
+        "pipx run --spec petastorm petastorm-generate-metadata.py --dataset_url a\n",
+        "petastorm-generate-metadata.py",
+    ),
+    (
+        "python tools/petastorm-generate-metadata.py --dataset_url a\n",
+        "petastorm-generate-metadata.py",
+    ),
     ("conda install -c conda-forge petastorm\n", "petastorm"),
     ("pip install git+https://host/petastorm.git@m\n", "git+https://host/petastorm.git@m"),
     ("pip install petastorm==0.9+acme\n", "petastorm==0.9+acme"),

@@ -313,12 +313,52 @@ def test_commands_use_the_library_of_the_list_that_they_install(
     for folder, command, library in (
         ("a", 'python -c "import petastorm"', "mdstorm"),
         ("b", 'python -c "import petastorm"', "petastorm"),
-        ("a", "petastorm-generate-metadata.py u", "mdstorm"),
-        ("b", "petastorm-generate-metadata.py u", "petastorm"),
+        ("a", "petastorm-generate-metadata.py --dataset_url u", "mdstorm"),
+        ("b", "petastorm-generate-metadata.py --dataset_url u", "petastorm"),
     ):
         after = written(tmp_path, {**files, name: text.format(folder, command)})
         assert after[name] == text.format(folder, command.replace("petastorm", library))
         assert after["b/requirements.txt"] == "petastorm\n"
+
+
+@each(
+    ("run.sh", "# CI/CD a is elsewhere\npip install -r b/requirements.txt\n{}\n"),
+    ("run.sh", "black a/\npip install -r b/requirements.txt\n{}\n"),
+    ("Makefile", "x:\n\tcd b && pip install -r requirements.txt && {}\n"),
+)
+def test_list_serves_no_commands_that_only_mention_its_folder(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    files = {"a/t.py": READS, "b/t.py": READS, name: text.format(SCRIPT)}
+    after = written(
+        tmp_path,
+        {**files, "a/requirements.txt": "petastorm\n", "b/requirements.txt": "petastorm\n"},
+    )
+    assert after["a/requirements.txt"] == "mdstorm\n"
+    assert after["b/requirements.txt"] == "mdstorm\npetastorm\n"
+
+
+def test_names_of_folders_above_the_project_are_not_those_of_its_folders(tmp_path: Path) -> None:
+    root = tmp_path / "data" / "project"
+    files = {"a/k.py": STAYS, "a/requirements.txt": "petastorm\n", "b/t.py": READS}
+    run = "pip install petastorm\ncd data\npython t.py\n"
+    assert written(root, {**files, "b/run.sh": run})["b/run.sh"] == run.replace(
+        "petastorm", "mdstorm"
+    )
+
+
+def test_code_above_that_nothing_installs_for_is_no_violation_of_a_list_below(
+    tmp_path: Path,
+) -> None:
+    ignored = f"# mdstorm: ignore-file\n{STAYS}"
+    write_files(tmp_path, {"k.py": ignored, "a/requirements.txt": "mdstorm\n", "a/t.py": MOVED})
+    assert invoke(migrate, "--check", tmp_path).exit_code == 0
+
+
+def test_message_about_a_script_needs_no_library(tmp_path: Path) -> None:
+    said = 'print("it failed: see mdstorm-generate-metadata.py in the docs")\n'
+    files = {"x.py": STAYS + said, "requirements.txt": "petastorm\n"}
+    assert written(tmp_path, files)["requirements.txt"] == "petastorm\n"
 
 
 _OF_CLASS = "petastorm-generate-metadata.py --dataset_url u --unischema_class lib.schema.S"
@@ -329,6 +369,7 @@ _OF_CLASS = "petastorm-generate-metadata.py --dataset_url u --unischema_class li
     ("gen.sh", _OF_CLASS.replace(" --u", " \\\n  --u") + "\n"),
     ("pod.yaml", "command:\n- " + _OF_CLASS.replace(" ", "\n- ") + "\n"),
     ("gen.py", f"run({_OF_CLASS.split()!r})\n"),
+    ("gen.py", f"run('{_OF_CLASS}', shell=True)\n"),
     (
         "gen.py",
         "from petastorm.etl.petastorm_generate_metadata import generate_petastorm_metadata\n"
@@ -342,6 +383,12 @@ def test_command_waits_for_the_class_that_it_imports(name: str, text: str, tmp_p
         after = written(tmp_path, {**files, "lib/schema.py": schema + stays})
         assert after["a.py"] == MOVED
         assert after[name] == (text if stays else text.replace("petastorm", "mdstorm", 1))
+
+
+def test_version_of_a_service_is_no_look_up_of_a_distribution(tmp_path: Path) -> None:
+    code = '"""The metadata of models."""\nprint(client.version("petastorm"))\n'
+    files = {"report.py": code, "requirements.txt": "petastorm\n"}
+    assert written(tmp_path, files) == files
 
 
 @each(
@@ -379,8 +426,11 @@ def test_list_serves_a_job_beside_one_with_own_installation(tmp_path: Path) -> N
 
 
 @each(
-    ("run.sh", "{}\npetastorm-generate-metadata.py u\n"),
-    (".gitlab-ci.yml", "a:\n  script:\n    - {}\n    - petastorm-generate-metadata.py --x u\n"),
+    ("run.sh", "{}\npetastorm-generate-metadata.py --dataset_url u\n"),
+    (
+        ".gitlab-ci.yml",
+        "a:\n  script:\n    - {}\n    - petastorm-generate-metadata.py --dataset_url u\n",
+    ),
     ("Dockerfile", 'RUN {}\nCMD ["python", "-m", "petastorm.etl.petastorm_generate_metadata"]\n'),
 )
 def test_command_waits_for_what_installs_for_it(name: str, text: str, tmp_path: Path) -> None:
@@ -991,10 +1041,10 @@ def test_command_that_mdstorm_has_is_rewritten_while_other_use_keeps_petastorm(
     name: str, tmp_path: Path
 ) -> None:
     files = {"a.py": READS, "b.py": STAYS, "requirements.txt": "petastorm\n"}
-    files[name] = "petastorm-generate-metadata.py u\n"
+    files[name] = "petastorm-generate-metadata.py --dataset_url u\n"
     after = written(tmp_path, files)
     assert after["requirements.txt"] == "mdstorm\npetastorm\n"
-    assert after[name] == "mdstorm-generate-metadata.py u\n"
+    assert after[name] == "mdstorm-generate-metadata.py --dataset_url u\n"
 
 
 def test_code_in_command_that_works_with_either_library_is_left_while_petastorm_stays(
@@ -1008,7 +1058,7 @@ def test_code_in_command_that_works_with_either_library_is_left_while_petastorm_
 def test_command_that_mdstorm_has_needs_review_where_only_petastorm_is(tmp_path: Path) -> None:
     files = {
         "bench.sh": f"{SCRIPT}\n",
-        "run.sh": "pip install petastorm\npetastorm-generate-metadata.py u\n",
+        "run.sh": "pip install petastorm\npetastorm-generate-metadata.py --dataset_url u\n",
     }
     assert written(tmp_path, files) == files
     said = invoke(migrate, "--check", tmp_path).stderr
