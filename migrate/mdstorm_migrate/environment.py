@@ -320,7 +320,7 @@ def _old_runtimes(document: Document) -> Iterator[tuple[int, StatedVersion]]:
 
 def _pins(document: Document) -> Iterator[tuple[int, StatedVersion]]:
     is_list = document.kind == "requirements"
-    names = frozenset(normalised(one.name) for one in _declared())
+    names = _declared_names()
     is_generated_list = is_list and is_generated(document.text)
     if document.kind in ("markdown", "lock", "text") or is_generated_list or not names:
         return
@@ -331,6 +331,11 @@ def _pins(document: Document) -> Iterator[tuple[int, StatedVersion]]:
             pinned = pin["key"] if pin["key"] is not None else pin["version"]
             name = normalised(pin["name"])
             yield pin.start("name"), StatedVersion("pin", "", f"`{shown}`", name, pinned)
+
+
+@cache
+def _declared_names() -> frozenset[str]:
+    return frozenset(normalised(one.name) for one in _declared())
 
 
 @cache
