@@ -106,7 +106,7 @@ def _environment(examined: Examined, seen: Mapping[Path, Seen]) -> Iterator[Cond
     users = [path for path, one in facts.items() if one.moved]
     installing = [part for part in project.installers if NEW_ROOT in project.installed(part)]
     installers = dict.fromkeys(part.path for part in installing)
-    naming = {one.path for path in installers for one in project.naming(path)}
+    naming = {one.path for path in installers for one in project.installing(path)}
     lists = [path for path in installers if not is_code(path)]
     serving = _Folders(users, lists)
     extras = (extra for one in facts.values() for extra in one.extras | one.required_extras)

@@ -134,7 +134,7 @@ class Project:
         path = part.path
         own = [self.parts[one] for one in self._family(part)]
         copied, named = self._copied(part), self._run_by(part)
-        naming = [one for one in self.naming(path) if not self._serves_itself(one)]
+        naming = [one for one in self.installing(path) if not self._serves_itself(one)]
         found = [*self._certain(part), *naming, *self._started_by(naming)]
         is_container = part.number > 0 and self._kind(path) == "cluster"
         runs = is_container or any(one.needs for one in own)
@@ -295,23 +295,23 @@ class Project:
                 if named in self.facts or named in self._below or directory == self._root:
                     break
 
-    def naming(self, path: Path) -> list[Part]:
+    def installing(self, path: Path) -> list[Part]:
         """Return the commands that install a list by its path, or run in its folder or image."""
         if not self._is_list(path):
             return []
-        return self._naming.get(path, [])
+        return self._installing.get(path, [])
 
     @cached_property
-    def _lists_named(self) -> Mapping[Part, list[Path]]:
+    def _lists_installed_by(self) -> Mapping[Part, list[Path]]:
         """The lists that commands install."""
         found: defaultdict[Part, list[Path]] = defaultdict(list)
         for path in self._lists:
-            for part in self.naming(path):
+            for part in self.installing(path):
                 found[part].append(path)
         return found
 
     @cached_property
-    def _naming(self) -> Mapping[Path, list[Part]]:
+    def _installing(self) -> Mapping[Path, list[Part]]:
         found: defaultdict[Path, list[Part]] = defaultdict(list)
         for part, one in self.parts.items():
             if self._kind(part.path) in _APART and (one.paths or one.folders or one.builds):
@@ -417,7 +417,7 @@ class Project:
 
     def _with(self, part: Part) -> list[Part]:
         """Return what runs where a part does; commands run where a list is that they install."""
-        lists = self._lists_named.get(part, ())
+        lists = self._lists_installed_by.get(part, ())
         if not lists or self.installed(part):
             found = self.served(part)
             # What nothing is installed for in a folder above may run with any list below.

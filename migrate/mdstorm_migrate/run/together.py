@@ -15,7 +15,7 @@ Facts, proposals and rendering concern one file at a time, so several processes 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePath
@@ -101,21 +101,22 @@ def examine(
         )
         proposals = workers.map(Examiner.propose, given)
         every = seen | _any(workers.map(Examiner.facts_around, around))
-        lacking: dict[Part, bool] = {}  # and whether it was told to install mdstorm, and does not
+        told: set[Part] = set()  # to install mdstorm
+        refusing: set[Part] = set()  # those of them that do not
         while True:
             decisions = decide(proposals, graph, resolving)
-            outcomes, project = _rendered(workers, every, decisions, lacking, settings)
+            outcomes, project = _rendered(workers, every, decisions, told, refusing, settings)
             violations = [] if settings.library == STREAMING else list(check(project, graph))
             # A file whose result is not sound stays as it is, and holds its group.
             held = dict(_failed(outcomes, proposals)) | dict(_waiting(violations, proposals))
-            refusing = {part: True for part in lacking if NEW_ROOT not in project.installed(part)}
+            now = {part for part in told if NEW_ROOT not in project.installed(part)}
             # Commands wait for what installs mdstorm for them, as code does.
             alone = {Part(one.path, one.part) for one in violations if one.holds}
-            if not held and all(map(lacking.get, refusing)) and alone <= lacking.keys():
+            if not held and now <= refusing and alone <= told:
                 break
             proposals |= held
-            told = {Part(one.path, one.part): False for one in violations}
-            lacking = told | lacking | refusing
+            refusing |= now
+            told |= {Part(one.path, one.part) for one in violations}
     outcomes_in_order = [
         FileOutcome(
             path,
@@ -149,7 +150,8 @@ def _rendered(
     workers: Workers[Examiner],
     every: dict[Path, Facts],
     decisions: dict[Path, Decision],
-    lacking: Mapping[Part, bool],
+    told: Iterable[Part],
+    refusing: Container[Part],
     settings: Settings,
 ) -> tuple[dict[Path, Outcome], Project]:
     """Return the outcomes of the files as they were decided on, and the project with them.
@@ -158,9 +160,9 @@ def _rendered(
     """
     decided = every | workers.map(Examiner.code_after, decisions)
     needs = _needs(Project(decided), decisions, settings)
-    for part, refuses in lacking.items():
+    for part in told:
         if (own := needs.get(part.path)) is not None:
-            needs[part.path] = own.moving(part.number, refuses=refuses)
+            needs[part.path] = own.moving(part.number, refuses=part in refusing)
     rendered = workers.map(Examiner.render, needs)
     after = {path: one for path, (_, one) in rendered.items()}
     return {path: one for path, (one, _) in rendered.items()}, Project(decided | after)
