@@ -101,7 +101,10 @@ _SCRIPT = re.compile(rf"(?<![\w.-])(?<!\./)(?:{'|'.join(map(re.escape, SCRIPTS))
 #: What runs a script in an environment of its own, with the package after the option.
 _ALONE = re.compile(r"--(?:from|spec)\b[^\n;&|]*\Z")
 #: The rest of a command, also on several lines, up to the option that each call of a script has.
-_CALLED = r"""(?:[^\n;&|]|\\\r?\n|["'],[ \t]*\r?\n|\r?\n[ \t]*-[ ]){0,400}?--dataset_url"""
+_CALLED = (
+    r"""(?:[^\n;&|]|\\\r?\n|["'],[ \t]*\r?\n|\r?\n[ \t]*(?:-[ ]|(?:args|command):)){0,400}?"""
+    "--dataset_url"
+)
 _IS_CALLED = re.compile(_CALLED)
 #: What precedes a script: Python, which runs a file by its path, and the script's directory.
 _PROGRAM = re.compile(

@@ -27,6 +27,11 @@ from tests.kit.migrating import check_held, check_noop, check_rewrite, each
     ),
     (
         "a.yml",
+        'command: ["petastorm-generate-metadata.py"]\nargs: ["--dataset_url", "x"]\n',
+        'command: ["mdstorm-generate-metadata.py"]\nargs: ["--dataset_url", "x"]\n',
+    ),
+    (
+        "a.yml",
         "command:\n- petastorm-generate-metadata.py\n- --dataset_url\n- x\n",
         "command:\n- mdstorm-generate-metadata.py\n- --dataset_url\n- x\n",
     ),
