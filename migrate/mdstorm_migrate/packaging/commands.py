@@ -72,9 +72,11 @@ _END = (
 )
 #: The text between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
+#: The same, also for the items of a list on lines of their own.
+_NEXT_WORD = rf"""(?:{_GAP}|["']?[ \t]*\r?\n[ \t]*-[ ]+["']?)"""
 
 #: A module that is run, as ``python -m petastorm.etl.x``.
-_RUN = re.compile(rf"""(?<![\w-])-m{_GAP}(?P<path>{OLD_ROOT}(?:\.\w+)+)""")
+_RUN = re.compile(rf"""(?<![\w-])-m{_NEXT_WORD}(?P<path>{OLD_ROOT}(?:\.\w+)+)""")
 
 
 #: Programs that run the module after ``-m``: interpreters, also in variables, and launchers.
@@ -381,7 +383,7 @@ def _is_installed_program(text: str, start: int, at: int, stop: int) -> bool:
 
 #: A module or script of mdstorm that is run, or an import of it in code that a command runs.
 _RUNS_MDSTORM = re.compile(
-    rf"""(?<![\w-])-m{_GAP}{NEW_ROOT}(?![\w-]) | \b(?:from|import)[ \t]+{NEW_ROOT}\b
+    rf"""(?<![\w-])-m{_NEXT_WORD}{NEW_ROOT}(?![\w-]) | \b(?:from|import)[ \t]+{NEW_ROOT}\b
     | (?<![\w.-])(?<!\./)(?:{"|".join(map(re.escape, NEW_SCRIPTS))})(?={_CALLED})""",
     re.VERBOSE,
 )

@@ -127,10 +127,14 @@ _PATH = re.compile(
 _FOLDER = re.compile(
     r"""(?:(?:^|[;&|({@]|\b(?:run|script):)[ \t]*-?[ \t]*cd[ \t]+
     |\bworking[_-]?directory["']?[ ]*:[ ]+
-    |\binstall\b[^\n#]*?[ ](?:-e|--editable)[ =]|\binstall[ ](?=\.?/|[\w-]+/)
+    |\binstall\b[^\n#]*?[ ](?:-e|--editable)[ =]|\binstall[ ](?=\.(?![\w.-])|/|[\w-]+/)
     )["']?(?P<path>[\w./-]+)""",
     re.MULTILINE | re.VERBOSE,
 )
+#: Words in files that may install a list without mentioning either library.
+_INSTALLING = (b"install", b"env create", b"env update")
+#: A list in the folder in which a command runs.
+_LIST_HERE = re.compile(r"\binstall\b[^\n;&|]*?[ ](?:-r|--requirement)[ =]([\w.-]+)(?![\w./-])")
 _MODULE = re.compile(r"(?<![\w-])-m[\"', \t]+([A-Za-z_]\w*(?:\.\w+)*)")
 _BUILDS = re.compile(r"\b(?:build|context)[\"']?[ \t]*:[ \t]*[\"']?(\.[\w./-]*|[\w-][\w./-]*)")
 #: The sources in an instruction of an image, except those of other stages; the last word is where
@@ -294,7 +298,7 @@ def facts(
     """
     text = data.decode("utf-8", "replace")
     is_old = is_code(path) and may_be_old(text)
-    is_installing = kind_of(path) in RUNNING and b"install" in data  # a list, without its names
+    is_installing = kind_of(path) in RUNNING and any(word in data for word in _INSTALLING)
     if known is None and (is_old or is_installing or any(word in data for word in _PARSED)):
         known = parsed(path, data)
     file = _file(path, data, known)
@@ -668,7 +672,8 @@ def _folders(text: str) -> Iterator[str]:
 
 def _paths(text: str) -> Iterator[str]:
     """Yield the paths of files and folders that commands name, also as modules."""
-    yield from (one for one in _PATH.findall(text) if one.strip("./"))
+    here = [] if any(True for _ in _folders(text)) else _LIST_HERE.findall(text)
+    yield from (one for one in [*_PATH.findall(text), *here] if one.strip("./"))
     yield from (f"{one.replace('.', '/')}.py" for one in _MODULE.findall(text))
 
 

@@ -102,6 +102,7 @@ class Project:
                 self._beside_under[above] |= one.beside if self._is_list(path) else set()
         self._below = self._under(set())
         self._root = _common_folder(facts)
+        self._known = {*facts, *self._below, *(path.parent for path in self._lists)}
         self.installers = [
             part for part in self.parts if self.installed(part) and not self._is_record(part.path)
         ]
@@ -192,9 +193,10 @@ class Project:
         return self._named(part.path, paths)
 
     def _started_by(self, commands: Iterable[Part]) -> list[Part]:
-        """Return what commands run, with what that imports."""
-        named = {one.path for part in commands for one in self._run_by(part) if is_code(one.path)}
-        return self._open(closure(sorted(named), self._graph.imported) & self.facts.keys())
+        """Return the code that commands run or images copy, with what it imports."""
+        found = (one for part in commands for one in (*self._run_by(part), *self._copied(part)))
+        named = sorted({one.path for one in found if is_code(one.path)})
+        return self._open(closure(named, self._graph.imported) & self.facts.keys())
 
     def parts_of(self, path: Path) -> list[Part]:
         """Return the parts of a file."""
@@ -282,7 +284,7 @@ class Project:
         """Return the files with these paths, and what is in folders with them."""
         found = []
         for named in self._places(path, words):
-            found += self._open([named]) if named in self.facts else self._below[named]
+            found += self._open([named]) if named in self.facts else self._below.get(named, [])
         return found
 
     def _places(self, path: Path, words: Iterable[str]) -> Iterator[Path]:
@@ -290,9 +292,9 @@ class Project:
         for word in words:
             for directory in path.parents:
                 named = Path(os.path.normpath(directory / word.lstrip("/")))
-                if named in self.facts or named in self._below:
+                if named in self._known:
                     yield named
-                if named in self.facts or named in self._below or directory == self._root:
+                if named in self._known or directory == self._root:
                     break
 
     def installing(self, path: Path) -> list[Part]:
@@ -314,8 +316,8 @@ class Project:
     def _installing(self) -> Mapping[Path, list[Part]]:
         found: defaultdict[Path, list[Part]] = defaultdict(list)
         for part, one in self.parts.items():
-            if self._kind(part.path) in _APART and (one.paths or one.folders or one.builds):
-                files = {*self._places(part.path, one.paths)}
+            if self._kind(part.path) in RUNNING and (one.paths or one.folders or one.builds):
+                files = closure([*self._places(part.path, one.paths)], self._includes)
                 folders = {*self._places(part.path, one.folders | one.builds)}
                 for path in self._lists:
                     if path in files or path.parent in folders:

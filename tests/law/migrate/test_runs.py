@@ -353,7 +353,7 @@ def broken(texts: Mapping[str, str], folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(8), *(pytest.param(n, marks=pytest.mark.long) for n in range(8, 60))]
+    "seed", [*range(8), *(pytest.param(n, marks=pytest.mark.long) for n in range(8, 170))]
 )
 def test_what_ran_before_still_runs_after_writing(seed: int, tmp_path: Path) -> None:
     texts = project(random.Random(seed))

@@ -1,6 +1,7 @@
 """What is installed, replaced and allowed fits to what code imports, before and after ``-w``."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -496,6 +497,10 @@ def test_job_installs_what_the_file_needs_that_it_runs(
     ("Makefile", "t:\n\tpip install -r jobs/requirements.txt\n\tpython app/{}.py\n"),
     ("run.sh", "(cd jobs && pip install -r requirements.txt)\npython app/{}.py\n"),
     (".gitlab-ci.yml", "t:\n  script: pip install -r jobs/requirements.txt && python -m app.{}\n"),
+    (
+        "Dockerfile",
+        "COPY jobs/requirements.txt /\nRUN pip install -r requirements.txt\nCOPY app /app\n",
+    ),
 )
 @pytest.mark.parametrize("program", ["run", "imports"])
 def test_list_serves_the_programs_of_commands_that_install_it(
@@ -504,6 +509,55 @@ def test_list_serves_the_programs_of_commands_that_install_it(
     files = {"app/run.py": STAYS, "app/imports.py": "import run\n", "jobs/a.py": READS}
     files |= {"jobs/requirements.txt": "petastorm\n", name: text.format(program)}
     assert written(tmp_path, files)["jobs/requirements.txt"] == "mdstorm\npetastorm\n"
+
+
+@each(
+    (
+        "requirements.txt",
+        "petastorm\n",
+        "pip install -q -r requirements.txt && python jobs/run.py\n",
+    ),
+    (
+        "setup.cfg",
+        "[options]\ninstall_requires = petastorm\n",
+        "pip install -e . && python jobs/run.py\n",
+    ),
+)
+def test_list_above_serves_the_program_of_a_folder_with_own_list(
+    name: str, text: str, command: str, tmp_path: Path
+) -> None:
+    files = {"jobs/run.py": STAYS, "a.py": READS, "jobs/requirements.txt": "petastorm\n"}
+    after = written(tmp_path, {**files, name: text, "run.sh": command})
+    assert {*re.findall(r"\w+storm", after[name])} == {"mdstorm", "petastorm"}
+
+
+@each(
+    "pip install ./lib",
+    "pip install -r lib/requirements.txt",
+    "pip install -r lib/requirements-dev.txt",
+)
+def test_list_without_code_serves_the_programs_of_commands_that_install_it(
+    command: str, tmp_path: Path
+) -> None:
+    files = {"run.py": "import pandas\n", "lib/requirements.txt": "petastorm\n", "lib/a.py": READS}
+    files["lib/requirements-dev.txt"] = "-r requirements.txt\n"
+    if command.endswith("lib"):
+        files |= {"lib/setup.cfg": "[options]\ninstall_requires =\n    petastorm\n"}
+        del files["lib/requirements.txt"], files["lib/a.py"]
+    text = f"{command}\npetastorm-generate-metadata.py --dataset_url u\npython run.py\n"
+    after = written(tmp_path, {**files, "run.sh": text})
+    assert any("pandas" in text for name, text in after.items() if name.startswith("lib/"))
+
+
+def test_module_in_a_list_of_words_keeps_petastorm_in_image(tmp_path: Path) -> None:
+    words = "".join(f"    - {one}\n" for one in ("python", "-m", "petastorm.benchmark.cli"))
+    job = f"spec:\n  containers:\n  - name: a\n    image: acme/a\n    command:\n{words}"
+    files = {
+        "Dockerfile": "RUN pip install petastorm\nCOPY a.py /\n",
+        "a.py": READS,
+        "job.yaml": job,
+    }
+    assert "install mdstorm petastorm\n" in written(tmp_path, files)["Dockerfile"]
 
 
 def test_list_does_not_serve_the_program_of_another_job(tmp_path: Path) -> None:
