@@ -295,11 +295,16 @@ _CLASS = re.compile(
 
 
 def _unmoved(document: Document, at: int) -> str | None:
-    """Return the module that stays on Petastorm and has the class for the command at a position."""
+    """Return the module that stays on Petastorm and has the class for the command at a position.
+
+    Code that is linked to the class stays with it.
+    """
     found = _CLASS.match(document.text, at)
     name = found["path"].replace(".", "/") if found is not None else ""
     importers = document.needs.importers if name else ()
-    files = (one.removesuffix(".py").removesuffix("/__init__") for one in importers)
+    files = [one.removesuffix(".py").removesuffix("/__init__") for one in importers]
+    if document.kind == "python":
+        return next(iter(files), None)
     return next((one for one in files if one == name or one.endswith(f"/{name}")), None)
 
 
