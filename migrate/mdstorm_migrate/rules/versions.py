@@ -20,13 +20,17 @@ from mdstorm_migrate.python.module import PythonModule
 _DISTRIBUTIONS = frozenset({"distribution", "get_distribution", "version_option"})
 #: The module with the function `version`.
 _METADATA = re.compile(r"\bimportlib(?:[._]|[ ]import[ ])metadata\b|\bmetadata\.version\(")
+#: A string that is the name of a library.
+_NAMED = re.compile(rf"[\"'](?:{names.OLD_ROOT}|{names.NEW_ROOT})[\"']")
 #: Functions that only show a name.
 _SHOWING = frozenset({"debug", "info", "print"})
 
 
 def looked_up(module: PythonModule) -> Iterator[str]:
     """Yield the libraries, by either name, whose distributions the code looks up."""
-    if any(word in module.text for word in ("metadata", *_DISTRIBUTIONS)):
+    text = module.text
+    may_look = any(word in text for word in _DISTRIBUTIONS) or _METADATA.search(text) is not None
+    if may_look and _NAMED.search(text) is not None:
         for string in module.scopes.nodes[ast.Constant]:
             if string.value in (names.OLD_ROOT, names.NEW_ROOT) and any(_lookups(module, string)):
                 yield str(string.value)

@@ -299,29 +299,31 @@ class Project:
 
     def installing(self, path: Path) -> list[Part]:
         """Return the commands that install a list by its path, or run in its folder or image."""
-        if not self._is_list(path):
-            return []
         return self._installing.get(path, [])
 
     @cached_property
     def _lists_installed_by(self) -> Mapping[Part, list[Path]]:
         """The lists that commands install."""
         found: defaultdict[Part, list[Path]] = defaultdict(list)
-        for path in self._lists:
-            for part in self.installing(path):
+        for path, parts in self._installing.items():
+            for part in parts:
                 found[part].append(path)
         return found
 
     @cached_property
     def _installing(self) -> Mapping[Path, list[Part]]:
         found: defaultdict[Path, list[Part]] = defaultdict(list)
+        lists_in: defaultdict[Path, list[Path]] = defaultdict(list)
+        for path in self._lists:
+            lists_in[path.parent].append(path)
+        lists = {*self._lists}
         for part, one in self.parts.items():
             if self._kind(part.path) in RUNNING and (one.paths or one.folders or one.builds):
                 files = closure([*self._places(part.path, one.paths)], self._includes)
                 folders = {*self._places(part.path, one.folders | one.builds)}
-                for path in self._lists:
-                    if path in files or path.parent in folders:
-                        found[path].append(part)
+                beside = (path for folder in folders for path in lists_in.get(folder, ()))
+                for path in {*lists.intersection(files), *beside}:
+                    found[path].append(part)
         return found
 
     def _run(self, named: Iterable[Part]) -> list[Part]:
