@@ -29,7 +29,7 @@ _SHOWING = frozenset({"debug", "info", "print"})
 def looked_up(module: PythonModule) -> Iterator[str]:
     """Yield the libraries, by either name, whose distributions the code looks up."""
     text = module.text
-    may_look = any(word in text for word in _DISTRIBUTIONS) or _METADATA.search(text) is not None
+    may_look = any(word in text for word in ("importlib", "metadata.version(", *_DISTRIBUTIONS))
     if may_look and _NAMED.search(text) is not None:
         for string in module.scopes.nodes[ast.Constant]:
             if string.value in (names.OLD_ROOT, names.NEW_ROOT) and any(_lookups(module, string)):
