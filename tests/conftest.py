@@ -145,6 +145,15 @@ def ctrl_c_raises() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture
+def often_switched() -> Iterator[None]:
+    """Let threads run in turn as often as Python can, so that they meet in the middle of a step."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
 @pytest.fixture(scope="session")
 def mounted_volume(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The mount point of a volume that behaves like a Databricks volume."""

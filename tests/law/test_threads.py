@@ -6,9 +6,8 @@ is done once, such as opening files and counting rows, leaves the same warnings 
 
 import json
 import logging
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,14 +132,6 @@ USES: dict[str, tuple[Callable[[Data, Path], Any], Callable[[Any, int], Any]]] =
     "readers of a path": (lambda data, _: data.parquet, read),
     "conditions": (lambda data, _: data.mds, chosen),
 }
-
-
-@pytest.fixture
-def often_switched() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:

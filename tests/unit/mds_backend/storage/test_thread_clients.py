@@ -1,8 +1,7 @@
 """Threads that use a store at the same time make as many clients of it as one thread does."""
 
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -30,14 +29,6 @@ USES: dict[str, Callable[[str], Any]] = {
     "dataset": lambda url: open_dataset(url).to_table()["n"].to_pylist(),
     "reader": read_rows,
 }
-
-
-@pytest.fixture
-def often_switched() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.usefixtures("often_switched", "fresh_filesystems")
