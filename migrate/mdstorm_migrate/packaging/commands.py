@@ -102,11 +102,10 @@ def runs_modules(before: str) -> bool:
 _SCRIPT = re.compile(rf"(?<![\w.-])(?<!\./)(?:{'|'.join(map(re.escape, SCRIPTS))})(?![\w.-])")
 #: What runs a script in an environment of its own, with the package after the option.
 _ALONE = re.compile(r"--(?:from|spec)\b[^\n;&|]*\Z")
-#: The rest of a command, also on several lines, up to the option that each call of a script has.
-_CALLED = (
-    r"""(?:[^\n;&|]|\\\r?\n|["'],[ \t]*\r?\n|\r?\n[ \t]*(?:-[ ]|(?:args|command):)){0,400}?"""
-    "--dataset_url"
-)
+#: The rest of a command, also on several lines, up to one of its options.
+_REST = r"""(?:[^\n;&|]|\\\r?\n|["'],[ \t]*\r?\n|\r?\n[ \t]*(?:-[ ]|(?:args|command):)){0,400}?"""
+#: The option that each call of a script has.
+_CALLED = f"{_REST}--dataset_url"
 _IS_CALLED = re.compile(_CALLED)
 #: What precedes a script: Python, which runs a file by its path, and the script's directory.
 _PROGRAM = re.compile(
@@ -289,9 +288,7 @@ def looks(document: Document, rule: str) -> Iterator[Edit | Finding]:
 
 
 #: The class that a command gets, as the dotted name of an object that it imports.
-_CLASS = re.compile(
-    r"""(?:[^\n;&|]|\\\r?\n|\n[ \t]*-[ ]){0,400}?--unischema_class[\s"',=-]+(?P<path>[\w.]+)\."""
-)
+_CLASS = re.compile(rf"""{_REST}--unischema_class[\s"',=-]+(?P<path>[\w.]+)\.""")
 
 
 def _unmoved(document: Document, at: int) -> str | None:
@@ -343,7 +340,7 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
     """
     for ran in _RUN.finditer(text, start, stop):
         span, path = ran.span("path"), ran["path"]
-        line = text[max(text.rfind("\n", 0, ran.start()) + 1, start) : ran.start()]
+        line = text[_line(text, start, ran.start()) : ran.start()]
         if is_commented_out(text, span[0]) or not runs_modules(_COMMAND_BEGIN.split(line)[-1]):
             continue
         if absent := missing(path):
@@ -357,7 +354,7 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
         what = f"`{name}` is a script of Petastorm"
         if absent := missing(SCRIPTS[name]):
             yield _absent(rule, span, what, absent)
-        elif _ALONE.search(text, max(text.rfind("\n", 0, span[0]), start), span[0]):
+        elif _ALONE.search(text, _line(text, start, span[0]), span[0]):
             remedy = f"{what}: run `{renamed(name)}` from mdstorm instead"
             yield Finding(rule, "manual", *span, what, remedy, topic="run")
         elif _is_installed_program(text, start, *span):
@@ -377,10 +374,14 @@ def runs(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding
             yield Finding(rule, "manual", *one.span("path"), what, remedy, holds=OLD_ROOT)
 
 
+def _line(text: str, start: int, at: int) -> int:
+    """Return where the line with a position begins, but not before `start`."""
+    return max(text.rfind("\n", 0, at) + 1, start)
+
+
 def _is_installed_program(text: str, start: int, at: int, stop: int) -> bool:
     """Whether a name is that of an installed script that is called, not of another file."""
-    line = max(text.rfind("\n", 0, at) + 1, start)
-    before = _PROGRAM.search(text, line, at)
+    before = _PROGRAM.search(text, _line(text, start, at), at)
     if before is None or before["python"] or not _IS_CALLED.match(text, stop):
         return False
     return not before["folder"] or _PROGRAMS.fullmatch(before["folder"]) is not None

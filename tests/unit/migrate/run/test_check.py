@@ -370,6 +370,11 @@ _OF_CLASS = "petastorm-generate-metadata.py --dataset_url u --unischema_class li
     ("Makefile", f"x:\n\t{_OF_CLASS}\n"),
     ("gen.sh", _OF_CLASS.replace(" --u", " \\\n  --u") + "\n"),
     ("pod.yaml", "command:\n- " + _OF_CLASS.replace(" ", "\n- ") + "\n"),
+    (
+        "pod.yaml",
+        'command: ["petastorm-generate-metadata.py"]\n'
+        'args: ["--dataset_url", "u", "--unischema_class", "lib.schema.S"]\n',
+    ),
     ("gen.py", f"run({_OF_CLASS.split()!r})\n"),
     ("gen.py", f"{READS}run('{_OF_CLASS}', shell=True)\n"),
     (
