@@ -28,9 +28,7 @@ _SHOWING = frozenset({"debug", "info", "print"})
 
 def looked_up(module: PythonModule) -> Iterator[str]:
     """Yield the libraries, by either name, whose distributions the code looks up."""
-    text = module.text
-    may_look = any(word in text for word in ("importlib", "metadata.version(", *_DISTRIBUTIONS))
-    if may_look and _NAMED.search(text) is not None:
+    if _NAMED.search(module.text) is not None:  # the fastest test
         for string in module.scopes.nodes[ast.Constant]:
             if string.value in (names.OLD_ROOT, names.NEW_ROOT) and any(_lookups(module, string)):
                 yield str(string.value)

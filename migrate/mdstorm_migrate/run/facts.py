@@ -326,6 +326,7 @@ def facts(
         patched=frozenset(_patched(known)),
         on_databricks=data.startswith(DATABRICKS_HEADER) or any(one in data for one in marks),
         builds_session="SparkSession.builder" in text,
+        shared=frozenset(_shared(known.file.documents, modules) if known else ()),
         lists=frozenset(_lists(text)),
         **installation,
     )
@@ -381,7 +382,6 @@ def _linked(path: Path, data: bytes, known: Parsed | None, file: DecodedFile) ->
         links=_links(path, text, known),
         is_installing=is_installing,
         is_given_session=_is_given_session(known),
-        shared=frozenset(_shared(known.file.documents, known.modules) if known else ()),
         seen=_seen(path, data, file, modules, is_installing),
     )
 

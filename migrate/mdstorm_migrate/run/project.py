@@ -134,19 +134,18 @@ class Project:
         """
         path = part.path
         own = [self.parts[one] for one in self._family(part)]
-        copied, named = self._copied(part), self._run_by(part)
         naming = [one for one in self.installing(path) if not self._serves_itself(one)]
         found = [*self._certain(part), *naming, *self._started_by(naming)]
         is_container = part.number > 0 and self._kind(path) == "cluster"
         runs = is_container or any(one.needs for one in own)
         if runs and all(one.is_bare for one in own):
             return sorted({*found})
-        if self.parts[part].is_direct and (run := self._run(named)):
+        if self.parts[part].is_direct and (run := self._run(self._run_by(part))):
             return sorted({*found, *run})
         found += self._open([path])
         is_list = not is_code(path) and self._kind(path) in LISTS | COMMANDS
         is_apart = is_list or is_setup_script(path)
-        alone = [one for one in copied if is_code(one.path)] if is_apart else found
+        alone = [one for one in self._copied(part) if is_code(one.path)] if is_apart else found
         alone = [one for one in alone if not self._serves_itself(one)]
         if not any(self.parts[one].needs for one in alone):
             found += self._around(path)[1]
