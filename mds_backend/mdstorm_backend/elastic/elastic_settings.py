@@ -153,7 +153,7 @@ class ElasticSettings(Order):
         return self.num_canonical_nodes or num_nodes * per_node
 
     @property
-    def weights(self) -> tuple[StreamWeight, ...]:
+    def stream_weights(self) -> tuple[StreamWeight, ...]:
         """Each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""
         assert not isinstance(self.epoch_size, str)  # parsed in the constructor
         return sampling.weigh(self.streams, self.epoch_size, self.shuffle_seed)
@@ -161,13 +161,13 @@ class ElasticSettings(Order):
     @property
     def num_samples(self) -> int:
         """Number of samples in an epoch over all ranks, not counting padding."""
-        return sum(weight.choose for weight in self.weights)
+        return sum(weight.choose for weight in self.stream_weights)
 
     def samples(self, epoch: int) -> Iterator[ShardSample]:
         """Yield how many samples each shard contributes to an epoch, stream by stream."""
         vary = self.shuffle and self.sampling_method == "balanced"
         first_id = 0
-        for stream, weight in zip(self.streams, self.weights, strict=True):
+        for stream, weight in zip(self.streams, self.stream_weights, strict=True):
             sizes = np.array(stream.shard_sizes, np.int64)
             counts = sampling.samples_per_shard(
                 sizes, weight.choose, self.sampling_granularity, self.shuffle_seed, epoch, vary
@@ -238,7 +238,7 @@ class ElasticSettings(Order):
 
     @cached_property
     def _hash_of_weights(self) -> str:
-        counts = [weight.choose for weight in self.weights]
+        counts = [weight.choose for weight in self.stream_weights]
         return hashlib.sha256(repr(counts).encode()).hexdigest()[:8]
 
     @cached_property

@@ -164,7 +164,7 @@ class Order(ABC):
         return self
 
     @property
-    def weights(self) -> tuple[StreamWeight, ...]:
+    def stream_weights(self) -> tuple[StreamWeight, ...]:
         """Each stream's part of an epoch; empty if all samples are read."""
         return ()
 

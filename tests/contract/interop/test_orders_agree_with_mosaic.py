@@ -191,7 +191,7 @@ def stream_shapes(arguments: Settings) -> list[StreamShape]:
 
 
 def weights(arguments: Settings) -> Array:
-    found = ElasticOrder(**arguments["order"], streams=tuple(stream_shapes(arguments))).weights
+    found = ElasticOrder(**arguments["order"], streams=tuple(stream_shapes(arguments))).stream_weights
     return np.array([(w.proportion, w.repeat, w.choose) for w in found])
 
 

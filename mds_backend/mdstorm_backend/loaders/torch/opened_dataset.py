@@ -130,7 +130,7 @@ class OpenedDataset:
         is_chosen = dataset.chosen is not None
         self.order = self.order.over(self._stream_shapes(dataset), chosen=is_chosen)
         # Chosen rows are a single stream.
-        for stream, weight in zip(settings.streams, self.order.weights, strict=False):
+        for stream, weight in zip(settings.streams, self.order.stream_weights, strict=False):
             stream._mdstorm.derive(weight)
         splits = tuple(each._mdstorm.shown("split") for each in settings.streams)
         given = settings.fields_of(loaders.ReaderOptions)
