@@ -191,7 +191,9 @@ def stream_shapes(arguments: Settings) -> list[StreamShape]:
 
 
 def weights(arguments: Settings) -> Array:
-    found = ElasticOrder(**arguments["order"], streams=tuple(stream_shapes(arguments))).stream_weights
+    found = ElasticOrder(
+        **arguments["order"], streams=tuple(stream_shapes(arguments))
+    ).stream_weights
     return np.array([(w.proportion, w.repeat, w.choose) for w in found])
 
 
