@@ -1,12 +1,12 @@
 """The Python in the documentation runs, and docstring examples print what they show.
 
-The blocks on a page run in order and share their names, as if a reader typed them. `spark` is
-already defined. ``/tmp``, ``/dbfs`` and ``s3://bucket`` are replaced by the test's own directory.
+The blocks on a page run in order and share their names, as if a reader pasted them into an empty
+file. No name is defined for them, and only ``/tmp``, ``/dbfs`` and ``s3://bucket`` are replaced, by
+the test's own directory.
 The long tests also run each page as its reader does: as a program, in an environment with what the
 page tells its readers to install, and without other variables.
 """
 
-import ast
 import doctest
 import fcntl
 import importlib
@@ -64,6 +64,15 @@ def with_own_directories(block: str, tmp_path: Path) -> str:
     return re.sub('"(dbfs:|s3://bucket)/', f'"{tmp_path.as_uri()}/', program)
 
 
+def run_page(page: Path, tmp_path: Path) -> None:
+    """Run the blocks of a page in order, as one program that defines what it uses."""
+    names: dict[str, Any] = {"__name__": page.name}
+    for line, block in python_blocks(page):
+        program = with_own_directories(block, tmp_path)
+        # Empty lines are prepended so that tracebacks show line numbers on the page.
+        exec(compile("\n" * line + program, page, "exec"), names)
+
+
 def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
@@ -98,21 +107,26 @@ def test_python_blocks_on_pages_run(
         monkeypatch.setenv("HOROVOD_SIZE", "2")
     # Undo the drop-ins that a page installs, because later tests' processes must not inherit them.
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    names: dict[str, Any] = {"__name__": page.name, "spark": spark}
     try:
-        for line, block in python_blocks(page):
-            program = with_own_directories(block, tmp_path)
-            # Empty lines are prepended so that tracebacks show line numbers on the page.
-            exec(compile("\n" * line + program, page, "exec"), names)
+        run_page(page, tmp_path)
     finally:
         spark.conf.unset(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF)
+
+
+def test_pages_use_no_name_that_they_do_not_define(tmp_path: Path) -> None:
+    for page in PAGES:
+        copied = tmp_path / page.relative_to(ROOT).with_suffix(".py")
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_text("\n".join(block for _, block in python_blocks(page)), "utf-8")
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", tmp_path]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout
 
 
 #: What `pip install` commands install, for readers who have followed the README.
 COMMAND = re.compile(r"^\$ pip install (.+)$|`pip install ([^`]+)`", re.M)
 #: Pages whose libraries cannot be installed here.
 NOT_INSTALLED = {"horovod.md"}
-SESSION = "from pyspark.sql import SparkSession\n\nspark = SparkSession.builder.getOrCreate()\n"
 
 
 def installed_for(page: Path) -> tuple[str, ...]:
@@ -167,10 +181,6 @@ def test_page_runs_with_what_its_reader_has_installed(
 ) -> None:
     environment = environment_with(installed_for(page), tmp_path_factory)
     program = "\n".join(block for _, block in python_blocks(page))
-    nodes = [node for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Name)]
-    uses = {type(node.ctx) for node in nodes if node.id == "spark"}
-    if uses == {ast.Load}:
-        program = SESSION + program
     for name in ("home", "work", "temporary"):
         (tmp_path / name).mkdir()
     (tmp_path / "page.py").write_text(with_own_directories(program, tmp_path), "utf-8")
@@ -199,7 +209,7 @@ def test_first_program_of_readme_prints_the_shown_output(
     (_, program), *_ = python_blocks(PAGES[0])
     shown = re.search(r"^```text\n(.*?)^```$", PAGES[0].read_text("utf-8"), re.M | re.S)
     assert shown is not None
-    exec(with_own_directories(program, tmp_path), {"spark": spark})
+    exec(with_own_directories(program, tmp_path), {})
     assert capsys.readouterr().out == shown[1]
 
 
@@ -222,7 +232,7 @@ def test_documented_resume_program_reads_each_row_once_per_epoch(
             if step == stop:
                 raise KeyboardInterrupt
 
-        names: dict[str, Any] = {"spark": spark, "on": on}
+        names: dict[str, Any] = {"on": on}
         exec(program, names)
 
     for _ in range(6):
