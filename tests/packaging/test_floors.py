@@ -5,12 +5,19 @@ its plan, whose fields have the order's type. Tests import no private names.
 """
 
 import ast
+import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -180,3 +187,42 @@ def test_tests_import_no_name_that_begins_with_an_underscore() -> None:
         and alias.name not in NAMES_OF_OTHERS
     }
     assert not private
+
+
+def drawn_floors() -> dict[str, list[tuple[set[str], bool]]]:
+    """Return the floors that ARCHITECTURE.md draws for each package, the top one first.
+
+    A floor is its modules, and whether they may import each other.
+    """
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## Floors")[2]
+    found: dict[str, list[tuple[set[str], bool]]] = {}
+    for line in text.split("```")[1].splitlines():
+        names = re.split(r"\s{2,}", line.strip())[0]
+        if re.match(r"\w", line):
+            package = found.setdefault(names, [])
+        elif names:
+            package.append((set(re.findall(r"\w+|…", names)), "│" not in names))
+    return found
+
+
+def linted_floors() -> dict[str, list[tuple[set[str], bool]]]:
+    """Return the floors that lint checks, in the same form."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    return {
+        contract["containers"][0]: [
+            (set(re.findall(r"\w+", floor)) - {"__main__"}, "|" not in floor)
+            for floor in contract["layers"]
+        ]
+        for contract in contracts
+        if contract["type"] == "layers"
+    }
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_floors_on_the_page_are_those_that_lint_checks(package: str) -> None:
+    drawn, linted = drawn_floors()[package], linted_floors()[package]
+    for (shown, may_import), (names, allowed) in zip(drawn, linted, strict=True):
+        assert names >= shown - {"…"}, shown
+        assert names == shown or "…" in shown, names ^ shown
+        assert may_import is allowed, shown
