@@ -47,7 +47,7 @@ _WORDS = {
     "benchmarks": "benchmark, speed, throughput, faster",
     "commands": (
         "command, commands, cli, command line, inspect, head, verify, reindex, terminal, "
-        "completion, autocomplete"
+        "completion, autocomplete, convert, compression, zstd, shard size, hash, checksum"
     ),
     "concepts/nulls": "null, nulls, missing values, nan, fill_nulls, impute",
     "concepts/orders": (
@@ -70,7 +70,10 @@ _WORDS = {
         "too many open files, ulimit"
     ),
     "examples": "examples, example notebooks, tutorial, sample code",
-    "faq": "faq, windows, macos, when not to use, alternatives, licence, telemetry, jax",
+    "faq": (
+        "faq, windows, macos, when not to use, alternatives, licence, telemetry, jax, topandas, "
+        "small table, small data, fits in memory, in memory"
+    ),
     "guarantees": "guarantees, tests, trust, exactly once",
     "how-to/append": (
         "append, append data, daily data, incremental, add rows, new rows, delete rows, "
@@ -87,10 +90,6 @@ _WORDS = {
     ),
     "how-to/columns": (
         "columns, select columns, drop columns, column subset, exclude columns, schema_fields"
-    ),
-    "how-to/convert": (
-        "convert, convert parquet, parquet, parquet to mds, convert csv, verify, compression, "
-        "zstd, shard size, hash, checksum"
     ),
     "how-to/dbfs": "dbfs, preprocess, preprocessing",
     "how-to/decimals": "decimal, decimals, money, cast decimal",
@@ -111,10 +110,6 @@ _WORDS = {
     "how-to/mlflow": (
         "mlflow, log_input, log_state, load_trace, lineage, data lineage, provenance, which data "
         "trained the model, which images trained the model, audit a model"
-    ),
-    "how-to/find-rows": (
-        "mislabelled, mislabeled, wrong labels, label errors, which steps saw a row, which images "
-        "trained the model, find rows"
     ),
     "how-to/imbalance": (
         "class weights, class imbalance, imbalanced, imbalance, unbalanced classes, sample "
@@ -137,12 +132,13 @@ _WORDS = {
     "how-to/choose-rows": (
         "choose rows, rows=, where=, conditions, equal batches, subset, torch.utils.data.Subset, "
         "SubsetRandomSampler, indices, sample of the rows, bad rows, exclude rows, train test "
-        "split by number, bootstrap, resample"
+        "split by number, bootstrap, resample, curriculum, curriculum learning"
     ),
     "how-to/loss-spikes": "loss spike, loss spikes, skip batches, skip_batches, bad batch, diverge",
     "how-to/trace-rows": (
         "trace, trace rows, which rows, rows of a batch, batch of a row, bad rows, mislabelled, "
-        "lineage"
+        "mislabeled, wrong labels, label errors, which steps saw a row, find rows, lineage, "
+        "gradient accumulation"
     ),
     "how-to/mesh": "device mesh, mesh, tensor parallel, fsdp2, pipeline parallel",
     "how-to/resume": (
@@ -156,10 +152,9 @@ _WORDS = {
         "batches, uneven, rows of a rank, duplicate rows, repeated rows, every process reads all "
         "rows, lost rows, missing rows"
     ),
-    "how-to/small-table": "topandas, small table, small data, fits in memory, in memory",
     "how-to/split": (
         "split, train test split, validation, validation split, cross validation, k-fold, "
-        "holdout, evaluation"
+        "holdout, evaluation, stratified"
     ),
     "how-to/text": (
         "text, tokens, tokenizer, string columns, strings, nlp, llm, bert, fine-tuning, padding, "
@@ -209,7 +204,9 @@ _WORDS = {
         "throughput, monitor, logging"
     ),
     "quickstart/mosaicml": "mosaicml quick start, write mds, mdswriter",
-    "quickstart/parquet": "parquet files, read parquet, getting started",
+    "quickstart/parquet": (
+        "parquet files, read parquet, getting started, convert parquet, parquet to mds, convert csv"
+    ),
     "quickstart/petastorm": "petastorm, run petastorm code, import petastorm",
     "quickstart/spark": "spark dataframe, dataframe, pyspark, getting started",
     "runtimes": (

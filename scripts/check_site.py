@@ -39,8 +39,8 @@ SEARCHES = {
     "class weights": ("how-to/imbalance", "how-to/categories"),
     "column subset": ("how-to/columns",),
     "conda": ("how-to/docker",),
-    "convert csv": ("how-to/convert", "how-to/write-rows", "quickstart/spark", "faq"),
-    "convert parquet": ("how-to/convert",),
+    "convert csv": ("quickstart/parquet", "commands", "how-to/write-rows", "quickstart/spark"),
+    "convert parquet": ("quickstart/parquet", "commands"),
     "corrupt file": ("troubleshooting",),
     "credentials": ("storage",),
     "cross validation": ("how-to/split",),
@@ -77,7 +77,7 @@ SEARCHES = {
     "lineage": ("how-to/mlflow", "how-to/trace-rows"),
     "migrate": ("migrate",),
     "minibatch size": ("how-to/batches",),
-    "mislabelled": ("how-to/find-rows", "how-to/trace-rows", "examples"),
+    "mislabelled": ("how-to/trace-rows", "examples"),
     "mixed precision": ("how-to/gpus",),
     "multi gpu": ("how-to/gpus", "how-to/several-processes"),
     "multiple gpus": ("how-to/gpus", "how-to/several-processes"),
@@ -137,7 +137,7 @@ SEARCHES = {
     "unity catalog": ("unity_catalog", "delta"),
     "vector column": ("types", "how-to/batches"),
     "vocabulary": ("how-to/categories",),
-    "which images trained the model": ("how-to/mlflow", "how-to/find-rows", "faq"),
+    "which images trained the model": ("how-to/mlflow", "how-to/trace-rows", "faq"),
     "windows": ("faq", "install"),
 }
 #: The share of searches that must succeed.
