@@ -44,6 +44,7 @@ _EXAMPLES, _NOTEBOOKS = ROOT / "examples" / "notebooks", HERE / "_notebooks"
 
 #: Search terms for each page, in addition to the words in the page's title and text.
 _WORDS = {
+    "arguments": "arguments, parameters, keyword arguments, options of a loader",
     "benchmarks": "benchmark, speed, throughput, faster",
     "commands": (
         "command, commands, cli, command line, inspect, head, verify, reindex, terminal, "
