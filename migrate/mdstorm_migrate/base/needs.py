@@ -158,6 +158,9 @@ class Given:
         Names that other files use without binding them, and that import all names of this one.
     has_namesake : bool
         Whether the project has a module of its own with Petastorm's name in its name.
+    finders : frozenset of str
+        The names, with attributes, by which this file reaches functions and classes of other files
+        that find modules by names given to them.
     """
 
     names: Mapping[str, str] | None = None
@@ -165,6 +168,7 @@ class Given:
     shares_root: bool = False
     leaked: frozenset[str] = frozenset()
     has_namesake: bool = False
+    finders: frozenset[str] = frozenset()
 
 
 #: What a file that is migrated without other files is given.

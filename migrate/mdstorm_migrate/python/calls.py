@@ -180,16 +180,20 @@ def called(call: ast.Call | None) -> str:
 
 
 def function_of(module: PythonModule, call: ast.Call | None) -> str:
-    """Return the name that the called function has in the module that defines it.
+    """Return the name that the called function has in the module that defines it."""
+    return "" if call is None else defined_name(module, call.func)
 
-    This is ``import_module`` for ``im(…)`` after ``from importlib import import_module as im``.
+
+def defined_name(module: PythonModule, function: ast.expr) -> str:
+    """Return the name that a function has in the module that defines it.
+
+    This is ``import_module`` for ``im`` after ``from importlib import import_module as im``.
     """
-    if call is None or not isinstance(call.func, ast.Name):
-        return called(call)
-    match module.bindings(call.func.id, module.scopes.scopes[call]):
-        case [Binding(node=ast.alias(name=name), statement=ast.ImportFrom())]:
-            return name
-    return called(call)
+    if isinstance(function, ast.Name):
+        match module.bindings(function.id, module.scope_of(function)):
+            case [Binding(node=ast.alias(name=name), statement=ast.ImportFrom())]:
+                return name
+    return last_name(function)
 
 
 def resolved_as(

@@ -6,9 +6,11 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
-from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.module import PythonModule, string_value
+from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm, is_within
+from mdstorm_migrate.python.calls import IMPORTING, called, defined_name
+from mdstorm_migrate.python.module import PythonModule, dotted, string_value
 
 #: ``%run ./utils``, in a cell or in a comment of a Databricks notebook.
 RUN = re.compile(
@@ -28,6 +30,10 @@ _RESOLVES = re.compile(
     rf"\b(?:{'|'.join(_RESOLVING)})\(\s*(?:(?![\s\"'])|([\"'])[^\"'\n]*\1\s*[+%.])"
 )
 
+#: Functions that find an installed distribution, and the module of one with a common name.
+DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
+METADATA = re.compile(r"\bimportlib(?:[._]|[ ]import[ ])metadata\b|\bmetadata\.version\(")
+_FINDERS = IMPORTING | DISTRIBUTIONS
 #: Functions that import a module by its name, and those that find an object in one.
 _IMPORTING = ("import_module", "__import__", "run_module")
 _FINDING = ("import_string", "locate", "resolve_name")
@@ -92,6 +98,8 @@ class Links:
         Whether the file uses a name ``petastorm`` that it does not bind.
     resolves : bool
         Whether the file resolves names that are given elsewhere, as in configuration.
+    finders : frozenset of str
+        Its functions and classes that find modules or distributions by names given to them.
     owners : frozenset of str
         Names whose attribute ``petastorm`` the file uses, in code or in strings.
     """
@@ -99,6 +107,7 @@ class Links:
     imports: tuple[FileImport, ...] = ()
     needs_root: bool = False
     resolves: bool = False
+    finders: frozenset[str] = frozenset()
     owners: frozenset[str] = frozenset()
 
 
@@ -116,6 +125,7 @@ def links_of(module: PythonModule) -> Links:
         ),
         any(one.scope.home(OLD_ROOT) is None for one in references),
         resolves(module.text),
+        finders_of(module),
         frozenset(_owners(module)),
     )
 
@@ -208,3 +218,82 @@ def runs_of(text: str) -> Iterator[FileImport]:
 def resolves(text: str) -> bool:
     """Whether code calls or defines a function that resolves names given elsewhere."""
     return any(one in text for one in _RESOLVING) and _RESOLVES.search(text) is not None
+
+
+@lru_cache(maxsize=1)
+def finders_of(module: PythonModule) -> frozenset[str]:
+    """Return the functions and classes that find modules or distributions by names given to them.
+
+    It has an empty string if code outside of them does so.
+    """
+    found = {_around(module, call) for call in module.scopes.calls if _finds_given(module, call)}
+    todo = [*found]
+    while todo:
+        reads = module.scopes.references.get(todo.pop(), ())
+        new = {_around(module, one.node) for one in reads} - found - {""}
+        found |= new
+        todo += new
+    return frozenset(found)
+
+
+def _around(module: PythonModule, node: ast.AST) -> str:
+    """Return the outermost function, class or variable with a node; empty if there is none."""
+    match [node, *module.ancestors(node)][-2:]:
+        case [ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name), _]:
+            return name
+        case [ast.ClassDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]), _]:
+            return name
+    return ""
+
+
+def _finds_given(module: PythonModule, call: ast.Call) -> bool:
+    """Whether a call finds a module by a name that may be given to the code as a whole."""
+    words = [call.func, *call.args]
+    function, *names = words[1:] if called(call) == "map" and call.args else words
+    return finds(module, function) and any(_is_whole(module, one) for one in names[:1])
+
+
+def finds(module: PythonModule, function: ast.expr) -> bool:
+    """Whether a function finds a module or a distribution by its name, also in another file."""
+    name = defined_name(module, function)
+    is_version = name == "version" and METADATA.search(module.text) is not None
+    return name in _FINDERS or is_version or is_finder(module, function)
+
+
+def is_finder(module: PythonModule, function: ast.expr) -> bool:
+    """Whether a function of another file finds modules by their names.
+
+    A method may be that of a base class.
+    """
+    name, attributes = dotted(function) or (None, [])
+    if name is None or not module.given.finders:
+        return False
+    bindings = module.bindings(name.id, module.scope_of(name))
+    if any(isinstance(one.node, ast.arg) for one in bindings):
+        classes = [one for one in module.ancestors(function) if isinstance(one, ast.ClassDef)]
+        return any(is_finder(module, base) for one in classes for base in one.bases)
+    if not bindings:
+        return name.id in module.given.finders  # of a star import
+    path = ".".join([name.id, *attributes])
+    is_imported = any(isinstance(one.node, ast.alias) for one in bindings)
+    return is_imported and any(is_within(path, one) for one in module.given.finders)
+
+
+def _is_whole(module: PythonModule, name: ast.expr) -> bool:
+    """Whether an expression may be a name as it was given, not one that the file assembles."""
+    match name:
+        case ast.Name():
+            values = (
+                module.scopes.parents.get(one.node)
+                for one in module.bindings(name.id, module.scope_of(name))
+            )
+            return all(
+                not isinstance(one, ast.Assign) or _is_whole(module, one.value) for one in values
+            )
+        case ast.Constant() | ast.JoinedStr() | ast.BinOp():
+            return False
+        case ast.Subscript(slice=ast.Name() | ast.Attribute()):  # a table of the file
+            return False
+        case ast.Call(func=ast.Attribute(attr="format" | "get" | "join")):
+            return False
+    return True

@@ -25,13 +25,14 @@ from mdstorm_migrate.python.calls import (
     function_of,
     is_docstring,
     is_target,
+    reads_bound,
     reads_of_value,
     resolved_as,
     words_before,
 )
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import Use, imported_names, missing_prefix, reached_uses
-from mdstorm_migrate.python.links import all_imports, resolves
+from mdstorm_migrate.python.links import all_imports, finders_of, finds, is_finder, resolves
 from mdstorm_migrate.python.module import (
     PythonModule,
     inner_span,
@@ -39,6 +40,7 @@ from mdstorm_migrate.python.module import (
     literal_span,
     string_value,
 )
+from mdstorm_migrate.python.scopes import Comprehension
 from mdstorm_migrate.python.shadow import shadow_of
 from mdstorm_migrate.rules import loggers, versions
 from mdstorm_migrate.rules.rule import rule
@@ -91,6 +93,8 @@ _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
 _EXAMPLE = re.compile(
     r"""(?:^[ \t]*|(?<=["']))(?:>>>|\.\.\.)[ \t](?P<code>[^\r\n]*)""", re.MULTILINE
 )
+#: Methods that return the items of a table.
+_ITEMS = frozenset({"items", "keys", "values"})
 #: Names to which examples are assigned that `doctest` runs.
 _DOCUMENTING = frozenset({"__doc__", "__test__"})
 #: Functions that return the module named by their first argument.
@@ -547,6 +551,8 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
         return True
     if any(_takes_name(module, read) for read in _reads(module, string)):
         return True
+    if _is_given_to_finder(module, string):
+        return True
     is_root = string.value == names.OLD_ROOT
     is_part = not is_root or _is_dotted(module, parent)
     if not (_resolves_parts if is_part else resolves)(module.text):
@@ -554,6 +560,39 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
         return isinstance(parent, ast.Dict) and string in parent.values and not is_root
     is_passed = isinstance(call, ast.Call) and module.defines(call.func, module.scopes.scopes[call])
     return is_part or is_passed or isinstance(parent, ast.Assign | ast.AnnAssign)
+
+
+def _is_given_to_finder(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether code that finds modules by their names may get a string, also in a collection.
+
+    Names in a comparison, the choices of an option, and the keys of a table are data.
+    """
+    parents = module.scopes.parents
+    node: ast.AST = string
+    while isinstance(owner := parents[node], ast.Dict | ast.List | ast.Set | ast.Tuple):
+        node = owner
+    is_assigned = isinstance(owner, ast.Assign | ast.AnnAssign)
+    for use in (node, *(reads_bound(module, owner, node) if is_assigned else ())):
+        if isinstance(above := parents[use], ast.Attribute) and above.attr in _ITEMS:
+            use = parents[above]
+        if isinstance(above := parents[use], ast.Starred | ast.keyword):
+            use = above
+        taker = parents[use]
+        if isinstance(taker, ast.Call) and use is not taker.func and is_finder(module, taker.func):
+            return True
+        if isinstance(node, ast.Dict):
+            calls = (call_with_first(module, one) for one in reads_bound(module, taker, use))
+            if any(finds(module, call.func) for call in calls if call is not None):
+                return True
+        elif node is not string and _takes_items(taker, use) and finders_of(module):
+            return versions.lookup_of(module, string) is None  # which has its own finding
+    return False
+
+
+def _takes_items(owner: ast.AST | None, use: ast.AST) -> bool:
+    """Whether a loop, or a function other than one that defines choices, gets a collection."""
+    is_choice = isinstance(use, ast.keyword) and use.arg == "choices"
+    return isinstance(owner, ast.For | Comprehension | ast.Call) and not is_choice
 
 
 def _resolves_parts(text: str) -> bool:

@@ -14,12 +14,11 @@ from mdstorm_migrate.python.calls import (
     reads_bound,
     reads_of_value,
 )
+from mdstorm_migrate.python.links import DISTRIBUTIONS, METADATA
 from mdstorm_migrate.python.module import PythonModule
 
 #: Functions that find an installed distribution by name.
-_DISTRIBUTIONS = frozenset({"distribution", "get_distribution", "version_option"})
-#: The module with the function `version`.
-_METADATA = re.compile(r"\bimportlib(?:[._]|[ ]import[ ])metadata\b|\bmetadata\.version\(")
+_DISTRIBUTIONS = DISTRIBUTIONS | {"version_option"}
 #: A string that is the name of a library.
 _NAMED = re.compile(rf"[\"'](?:{names.OLD_ROOT}|{names.NEW_ROOT})[\"']")
 #: Functions that only show a name.
@@ -52,7 +51,7 @@ def _call_with(module: PythonModule, name: ast.AST) -> ast.Call | None:
     """Return the call that looks up a distribution by a name, if one does."""
     call = call_with_first(module, name)
     function = function_of(module, call)
-    is_version = function == "version" and _METADATA.search(module.text) is not None
+    is_version = function == "version" and METADATA.search(module.text) is not None
     is_lookup = function in _DISTRIBUTIONS or is_version
     return call if is_lookup else None
 

@@ -55,7 +55,14 @@ from mdstorm_migrate.petastorm.names import (
     words,
 )
 from mdstorm_migrate.python.calls import PATCHING, RESOLVING, is_docstring, resolved_as
-from mdstorm_migrate.python.links import Links, all_imports, dotted_import, links_of, resolves
+from mdstorm_migrate.python.links import (
+    DISTRIBUTIONS,
+    Links,
+    all_imports,
+    dotted_import,
+    links_of,
+    resolves,
+)
 from mdstorm_migrate.python.module import (
     PythonModule,
     following,
@@ -85,7 +92,13 @@ _THROUGH = words(
 _THROUGH_ROOTS = {one.partition(".")[0] for one in _THROUGH}
 #: Words in code that must be parsed to know what it imports.
 _PARSED = tuple(
-    word.encode() for word in (*ROOTS, "import_module", *(f"{one}(" for one in RESOLVING))
+    word.encode()
+    for word in (
+        *ROOTS,
+        "import_module",
+        "metadata",
+        *(f"{one}(" for one in RESOLVING | DISTRIBUTIONS),
+    )
 )
 #: An import of one of the libraries in code that cannot be parsed.
 _UNPARSED = re.compile(rf"^[^#\n]*\b(?:from|import)[ \t]+({'|'.join(ROOTS)})\b", re.MULTILINE)

@@ -66,6 +66,7 @@ def given_to(
         solver.add(parse(sorted(wanted)))
         wanted = solver.wanted() & facts.keys()
     sharing, has_namesake = _sharing_root(mentioning, graph), any(map(_is_namesake, facts))
+    finders = _finders(facts, graph)
     found = {}
     for path in sorted(solver.flows):
         names, objects = dict(solver.names(path)), solver.objects[path]
@@ -74,9 +75,48 @@ def given_to(
             leaked = frozenset(solver.leaked(path))
             shares = path in sharing
             found[path] = Given(
-                names if is_reached else None, objects, shares, leaked, has_namesake
+                names if is_reached else None,
+                objects,
+                shares,
+                leaked,
+                has_namesake,
+                frozenset(finders.get(path, ())),
             )
     return found | {path: Given() for path in mentioning.keys() - found.keys()}
+
+
+def _finders(facts: Mapping[Path, Facts], graph: ImportGraph) -> Mapping[Path, set[str]]:
+    """Return the names by which files reach functions that find modules by their names."""
+    found = {path: {*one.links.finders} for path, one in facts.items() if one.links.finders}
+    todo = [*found]
+    while todo:
+        file = todo.pop()
+        for path in graph.importers.get(file, ()):
+            names = {*_imported_names(found[file], file, graph.targets.get(path, ()), graph)}
+            if not names <= found.setdefault(path, set()):
+                found[path] |= names
+                todo.append(path)
+    return found
+
+
+def _imported_names(
+    names: Iterable[str],
+    file: Path,
+    targets: Iterable[tuple[FileImport, Sequence[Path]]],
+    graph: ImportGraph,
+) -> Iterator[str]:
+    """Yield what some names in a file are called where imports bind them."""
+    for item, files in targets:
+        if file not in files or not item.bound:
+            continue
+        if item.name == "*":
+            yield from names
+        elif graph.is_whole(item, file):
+            is_path = not item.name and item.bound == item.module.partition(".")[0]
+            owner = item.module if is_path else item.bound
+            yield from (f"{owner}.{one}" for one in names if one.count(".") < _LONGEST)
+        elif item.name in names:
+            yield item.bound
 
 
 def _is_namesake(path: Path) -> bool:
