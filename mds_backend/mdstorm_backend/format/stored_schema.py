@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
+from mdstorm_backend.format.encodings.numbers import is_same_dtype
 from mdstorm_backend.format.encodings.registry import parse_encoding, sized_encoding
 from mdstorm_backend.format.index import (
     Index,
@@ -72,7 +73,16 @@ def parse_columns(value: Any) -> Schema:
         raise ValueError("two columns have the same name")
     for column in schema:
         _check_type(column)
-    return schema
+    return schema.with_columns(map(_without_stated_type, schema))
+
+
+def _without_stated_type(column: Column) -> Column:
+    """Return a column without the Spark type that earlier versions recorded for plain arrays.
+
+    Such arrays state their own dtypes.
+    """
+    is_plain = column.is_array and column.parsed_encoding.dtype is None
+    return replace(column, spark_type=None) if is_plain else column
 
 
 def _check_column(value: dict[str, Any]) -> None:
@@ -171,7 +181,8 @@ def _is_form(found: str, column: Column) -> bool:
         return column.uneven and bool(is_nested)
     stated, general = parse_encoding(found), column.parsed_encoding
     is_ragged = general.kind == "ndarray" and general.shape is None
-    return is_ragged and stated.kind == "ndarray" and general.dtype in (None, stated.dtype)
+    is_of_dtype = general.dtype is None or is_same_dtype(general.dtype, stated.dtype)
+    return is_ragged and stated.kind == "ndarray" and is_of_dtype
 
 
 def with_form(column: Column, encodings: Iterable[str]) -> Column:

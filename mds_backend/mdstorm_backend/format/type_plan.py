@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, MissingColumnError, UnsupportedTypeError
 from mdstorm_backend.format.encodings.encoding import Encoding
-from mdstorm_backend.format.encodings.numbers import DTYPES, stored_dtype
+from mdstorm_backend.format.encodings.numbers import DTYPES, is_same_dtype, stored_dtype
 from mdstorm_backend.format.encodings.registry import encoding_names, parse_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values import arrow_types, nested_lists
@@ -339,4 +339,4 @@ def _is_own_encoding(spark_type: SparkType, encoding: Encoding) -> bool:
     if encoding.kind == "json" and wanted.is_array:
         # Earlier versions stored nested arrays as JSON.
         return nested_lists.depth_of(own.arrow_type) > 1
-    return (wanted.kind, wanted.dtype) == (encoding.kind, encoding.dtype)
+    return wanted.kind == encoding.kind and is_same_dtype(wanted.dtype, encoding.dtype)

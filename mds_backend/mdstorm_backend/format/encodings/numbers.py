@@ -44,6 +44,11 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
+def is_same_dtype(one: np.dtype[np.generic] | None, other: np.dtype[np.generic] | None) -> bool:
+    """Whether two dtypes are equal, or both are None, which NumPy takes for float64."""
+    return (one is None) == (other is None) and one == other
+
+
 def array_encoding(dtype: np.dtype[np.generic], shape: tuple[int, ...] | None) -> str:
     """Return the encoding for arrays of the given shape, or of any shape if `shape` is None."""
     stated = ",".join(map(str, shape or ()))

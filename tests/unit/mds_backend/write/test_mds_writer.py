@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from tests.kit.naming import value_id
 from tests.kit.parquet_files import every_type
-from tests.kit.small_datasets import numbers_in, same_values, write_ints
+from tests.kit.small_datasets import array_of, numbers_in, same_values, write_ints
 
 from mdstorm_backend import MDSWriter, errors, open_dataset
 from mdstorm_backend.storage import Location
@@ -331,6 +331,27 @@ def test_tensors_keep_their_shapes(out: Path) -> None:
     dataset = open_dataset(str(out))
     assert dataset.schema["t"].encoding == "ndarray:int16:2,3"
     np.testing.assert_array_equal([dataset[i]["t"] for i in range(2)], tensors)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pytest.mark.parametrize("spark_type", [None, array_of("double")], ids=["untyped", "typed"])
+def test_lists_in_arrays_that_state_their_dtype_read_back(
+    out: Path, dtype: str, spark_type: Any
+) -> None:
+    lists = pa.array([[1, 2], None, [3]], pa.list_(pa.from_numpy_dtype(np.dtype(dtype))))
+    with MDSWriter(out=out, columns={"v": "ndarray"}) as writer:
+        writer.write_batch(pa.table({"v": lists}))
+    index = index_of(out)
+    assert index["mdstorm"]["columns"][0]["spark_type"] is None
+    index["mdstorm"]["columns"][0]["spark_type"] = spark_type  # as earlier versions, for float64
+    (out / "index.json").write_text(json.dumps(index))
+    dataset = open_dataset(str(out))
+    expected = [[1, 2], None, [3]]
+    found = [dataset[i]["v"] for i in range(3)]
+    assert [v if v is None else v.tolist() for v in found] == expected
+    (batch,) = dataset.batches(3)
+    assert [v if v is None else v.tolist() for v in batch["v"]] == expected
+    assert {v.dtype for v in found if v is not None} == {np.dtype(dtype)}
 
 
 def test_batch_that_fails_while_writing_ends_the_writer(out: Path) -> None:
