@@ -139,7 +139,8 @@ def convert(
     InvalidArgumentError
         If an argument has an invalid value.
     UnsupportedTableError
-        If `source` is an unsupported kind of table, or any table if `spark` is passed.
+        If `source` is an unsupported kind of table, or any table if `spark` is passed; or if the
+        files differ in one of the columns.
 
     Examples
     --------
@@ -267,6 +268,7 @@ def _plan(
         raise errors.InvalidArgumentError(
             f"columns must name at least one column, and each only once; found {[*columns]}"
         )
+    parquet.schema.check_readable(fields.names, parquet.url)
     if unischema is None:
         return fields.names, {"plan": engine.plan_parquet(fields, dtype, decimals)}
     if dtype is not None:

@@ -364,12 +364,15 @@ def check_columns(source: ParquetDataset, unischema: Unischema) -> None:
         If a field has no column.
     PetastormMetadataGenerationError
         If a field's codec produces bytes, and its column has a different type.
+    UnsupportedTableError
+        If the files differ in the column of a field.
     """
     remedy = (
         "Write the rows with schema.as_spark_schema(), and move files that do not belong to the "
         "dataset elsewhere"
     )
     check_stored(unischema, source.url, source.arrow_schema.names, remedy)
+    source.schema.check_readable(unischema.fields, source.url)
     for name, field in unischema.fields.items():
         type_ = source.arrow_schema.field(name).type
         is_bytes = pa.types.is_binary(type_) or pa.types.is_large_binary(type_)

@@ -288,11 +288,15 @@ class Expression:
         ------
         InvalidArgumentError
             If it cannot be evaluated over the columns.
+        UnsupportedEncodingError, UnsupportedTableError
+            If it uses a column that cannot be read.
         """
-        empty = schema.arrow_schema.empty_table()
+        readable = schema.readable
+        empty = readable.arrow_schema.empty_table()
         units = [unit for unit in (None, *_UNITS) if _can_filter(empty, expression, unit)]
         try:
             if not units:
+                schema.check_readable(_named_in(expression, schema), url)
                 _ = empty.filter(expression)
         except _UNFIT as error:
             shown, reason = (" ".join(str(one).split()) for one in (expression, error))
@@ -303,10 +307,8 @@ class Expression:
             raise InvalidArgumentError(
                 f"{name}={shown} cannot be evaluated over {url}: {reason}{remedy}"
             ) from error
-        # A name may also occur as a value; reading its column does no harm.
-        words = r"(?<!\w){}(?!\w)"
-        names = [n for n in schema.names if re.search(words.format(re.escape(n)), str(expression))]
-        return cls(expression, frozenset(names or schema.names), units[0])
+        names = _named_in(expression, readable)
+        return cls(expression, frozenset(names or readable.names), units[0])
 
     @property
     def identity(self) -> bytes:
@@ -324,6 +326,15 @@ class Expression:
         found = np.zeros(len(batch), np.bool_)
         found[matching[_ROW].to_numpy()] = True
         return found
+
+
+def _named_in(expression: Any, schema: Schema) -> list[str]:
+    """Return the columns that an expression names.
+
+    A name may also occur as a value; reading its column does no harm.
+    """
+    text, word = str(expression), r"(?<!\w){}(?!\w)"
+    return [name for name in schema.names if re.search(word.format(re.escape(name)), text)]
 
 
 #: Name of the column that numbers the rows.
@@ -447,6 +458,7 @@ def _term(name: str, item: Any, schema: Schema, url: str) -> Term:
             f"{name}= has the condition {item!r}, but {url} has no column {column_name!r}"
             f"{choose_among(column_name, schema.names)}"
         )
+    schema.check_readable([column_name], url)
     if not (_is_comparable(column) or (value is None and operator in ("=", "==", "!="))):
         raise InvalidArgumentError(
             f"{name}= has the condition {item!r}, but column {column.name!r} of type "

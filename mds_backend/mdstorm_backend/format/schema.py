@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.display import Described, Description
+from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.format.encodings import numbers, registry
 from mdstorm_backend.format.encodings.encoding import Encoding
 from mdstorm_backend.format.index import ShardInfo
@@ -49,6 +50,8 @@ class Origin:
         Whether values are in directory names or in a table's log.
     path_column : str
         If values are the contents of files, the column that has their paths; otherwise empty.
+    differing : str
+        How Parquet files differ in the column, so that it cannot be read; empty if they agree.
     """
 
     url: str = ""
@@ -57,6 +60,7 @@ class Origin:
     counts_nulls: bool = True
     is_partition: bool = False
     path_column: str = ""
+    differing: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,8 @@ class Column:
     @property
     def shown_type(self) -> str:
         """The Spark type, or the encoding if there is none, for display."""
+        if self.origin.differing:
+            return "differs"
         return self.encoding if self.spark_type is None else simple_name(self.spark_type)
 
     @property
@@ -270,6 +276,34 @@ class Schema(Described):
     def select(self, names: Iterable[str]) -> Schema:
         """Return the schema of the columns `names`, in that order."""
         return Schema(tuple(self._by_name[name] for name in names))
+
+    @property
+    def readable(self) -> Schema:
+        """The columns that can be read; see `check_readable`."""
+        found = (c for c in self if not (c.parsed_encoding.is_opaque or c.origin.differing))
+        return Schema(tuple(found))
+
+    def check_readable(self, names: Iterable[str], url: str) -> None:
+        """Check that those of the columns `names` that the schema has can be read.
+
+        Raises
+        ------
+        UnsupportedEncodingError
+            If this version cannot decode one of the columns.
+        UnsupportedTableError
+            If the files of the dataset at `url` differ in one of the columns.
+        """
+        columns = [self._by_name[name] for name in names if name in self]
+        for column in columns:
+            column.parsed_encoding.check_decodable(column.name)
+        differing = {c.name: c.origin.differing for c in columns if c.origin.differing}
+        if differing:
+            raise UnsupportedTableError(
+                f"the files of {url} differ in the columns {[*differing]}: "
+                f"{next(iter(differing.values()))}. Leave them out with schema_fields=[…] or "
+                "columns=[…], pass the files that match as a list, or rewrite the others",
+                url=url,
+            )
 
     def with_columns(self, columns: Iterable[Column]) -> Schema:
         """Return the schema with `columns` in place of the columns with the same names."""

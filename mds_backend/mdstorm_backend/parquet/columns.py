@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ def columns_of(
     footers: Sequence[Footer],
     row_groups: Sequence[RowGroup],
     url: str,
+    differing: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Schema, dict[str, pa.DataType]]:
     """Return the columns that the data would have in MDS, and the types of unsupported columns.
 
@@ -37,6 +39,8 @@ def columns_of(
         All row groups, with their partition values.
     url : str
         The dataset, for error messages.
+    differing : mapping of str to str
+        How the files differ in some columns.
 
     Raises
     ------
@@ -66,6 +70,7 @@ def columns_of(
             lengths="differ" if len(lengths[name]) > 1 else "unknown",
             counts_nulls=is_counted,
             is_partition=name in partitions,
+            differing="" if name in partitions else differing.get(name, ""),
         )
         count = nulls[name] if is_counted else 0
         return replace(column, null_count=count, length=length, origin=origin)

@@ -1,75 +1,84 @@
-"""One schema for files whose columns differ in order or in the width of numbers."""
+"""One schema for files whose columns differ, and how they differ in those that have no one type."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.errors import (
-    UnsupportedTableError,
-)
 from mdstorm_backend.format import numpy_dtype, plain_type
 
 
-def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:
-    """Return the first file's schema, with columns widened to fit all files.
+class CommonSchema(NamedTuple):
+    """The columns of several files.
 
-    Files may differ in column order and the width of numbers; a column without values may have type
-    null. A column with several types gets a plain type: see `plain_type`.
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        The first file's columns, widened to fit all files, then those that it does not have.
+    differing : dict of str to str
+        How the files differ in the columns that no type fits, or that some of them do not have.
+    """
+
+    schema: pa.Schema
+    differing: dict[str, str]
+
+
+def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> CommonSchema:
+    """Return the columns of files, which may differ in order and in the width of numbers.
+
+    A column without values may have type null. A column with several types gets a plain type: see
+    `plain_type`.
 
     Parameters
     ----------
     schemas : sequence of pyarrow.Schema
         One schema per file, at least one.
     urls : sequence of str
-        The files, for error messages.
-
-    Raises
-    ------
-    UnsupportedTableError
-        If a file has different columns than the first one, or a column has an incompatible type.
+        The files, for messages.
     """
     first = schemas[0]
-    types = {field.name: field.type for field in first}
+    fields = {field.name: field for field in first}
+    further: dict[str, pa.Field] = {}
+    differing: dict[str, str] = {}
     known = [first]
     for schema, url in zip(schemas, urls, strict=True):
         if any(schema.equals(other) for other in known):
             continue
         known.append(schema)
-        found = {field.name: field.type for field in schema}
-        for has, lacks, of_first in ((types, found, True), (found, types, False)):
-            missing = next((name for name in has if name not in lacks), None)
-            if missing is not None:
-                there, here = (urls[0], url) if of_first else (url, urls[0])
-                raise _mixed(
-                    f"{here} has no column {missing!r}, but {there} has it, as {has[missing]}", url
+        for name in fields.keys() - set(schema.names):
+            there = fields[name].type
+            differing.setdefault(
+                name, f"{url} has no column {name!r}, but {urls[0]} has it, as {there}"
+            )
+        for field in schema:
+            name, type_ = field.name, field.type
+            if name not in fields:
+                further.setdefault(name, field)
+                differing.setdefault(
+                    name, f"{urls[0]} has no column {name!r}, but {url} has it, as {type_}"
                 )
-        for name, type_ in found.items():
-            wider = _wider(types[name], type_)
+                continue
+            wider = _wider(fields[name].type, type_)
             if wider is None:
-                raise _mixed(
-                    f"column {name!r} is {type_} in {url} and {types[name]} in {urls[0]}", url
+                differing.setdefault(
+                    name,
+                    f"column {name!r} is {type_} in {url} and {fields[name].type} in {urls[0]}",
                 )
-            types[name] = wider
-    fields = [field.with_type(types[field.name]) for field in first]
-    return pa.schema(fields, first.metadata)
-
-
-def _mixed(what: str, url: str) -> UnsupportedTableError:
-    return UnsupportedTableError(
-        f"{what}: all files in a dataset need the same columns. Pass the matching files as a list, "
-        "or rewrite the others",
-        url=url,
-    )
+            else:
+                fields[name] = fields[name].with_type(wider)
+    common = [field.with_type(fields[field.name].type) for field in first]
+    return CommonSchema(pa.schema([*common, *further.values()], first.metadata), differing)
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return whichever of two types exactly holds all values of both, or None if neither does.
+    """Return whichever of two types holds all values of both, or None if neither does.
 
     Fixed-size lists become lists, because lengths may differ. There is no such type for tensors
-    with different shapes.
+    with different shapes. 64-bit integers and double become double, because pandas writes integers
+    with nulls as double; reading an integer that a double cannot hold raises an error.
     """
     if one == other or pa.types.is_null(other):
         return one
@@ -111,6 +120,4 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
         return bool(wide.scale == narrow.scale and wide.precision >= narrow.precision)
     if not all(types.is_integer(type_) or types.is_floating(type_) for type_ in (wide, narrow)):
         return False
-    if types.is_floating(wide) and types.is_integer(narrow) and narrow.bit_width == 64:
-        return False  # not exact, although NumPy considers the cast to float64 safe
     return bool(np.can_cast(numpy_dtype(narrow), numpy_dtype(wide), "safe"))

@@ -72,8 +72,7 @@ def open_parquet(
     CorruptDatasetError
         If a file is not a Parquet file.
     UnsupportedTableError
-        If the files are part of a table, have different columns, are encrypted, or were left
-        unfinished by a Spark job.
+        If the files are part of a table, are encrypted, or were left unfinished by a Spark job.
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
@@ -116,10 +115,10 @@ def _open_files(
         for url, name, footer, partition in zip(file_urls, names, found, partitions, strict=True)
         for ordinal, (rows, nbytes) in enumerate(zip(footer.rows, footer.nbytes, strict=True))
     ]
-    stored = common_schema([footer.schema for footer in found], file_urls)
+    stored, differing = common_schema([footer.schema for footer in found], file_urls)
     fields += [field for field in stored if field.name not in of_partitions]
     arrow = columns.without_unsupported(pa.schema(fields, stored.metadata), found)
-    schema, left_out = columns.columns_of(arrow, of_partitions, found, row_groups, url)
+    schema, left_out = columns.columns_of(arrow, of_partitions, found, row_groups, url, differing)
     described = list(zip(files, found, strict=True))
     text = "\n".join(f"{f.name} {f.size} {footer.digest} {footer.rows}" for f, footer in described)
     # Earlier versions identified a file by its time, so that states did not load into copies.

@@ -310,8 +310,9 @@ class ParquetDataset(SampleDataset):
         CorruptDatasetError
             If a file is damaged, or does not have the recorded number of rows.
         UnsupportedTableError
-            If pyarrow has no support for the values.
+            If pyarrow has no support for the values, or the files differ in a column.
         """
+        self.schema.check_readable(columns, self.url)
         bounds = self._bounds
         first, end = bisect_right(bounds, samples.start) - 1, bisect_left(bounds, samples.stop)
         groups = self.row_groups[first:end]

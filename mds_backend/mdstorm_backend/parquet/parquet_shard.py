@@ -157,6 +157,7 @@ class ParquetShard(Shard):
         return found
 
     def _decode(self, columns: Sequence[str]) -> dict[str, list[pa.Array]]:
+        self.schema.check_readable(columns, self.url)
         partition = self._row_group.partition
         stored = [name for name in columns if name not in partition]
         found = self._read_stored(stored) if stored else {}

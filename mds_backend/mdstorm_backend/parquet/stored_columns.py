@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     EncodingError,
+    EncodingRangeError,
     InvalidArgumentError,
     MDStormError,
     UnsupportedTableError,
@@ -180,6 +181,8 @@ def read_errors(url: str, columns: Sequence[str]) -> Iterator[None]:
         If pyarrow has no support for the values, or no key for encrypted columns.
     EncodingError
         If a dictionary holds text that is not UTF-8.
+    EncodingRangeError
+        If a column is read as double, and holds an integer that a double cannot hold.
     InvalidArgumentError
         If one value has more than 2 GiB.
     CorruptDatasetError
@@ -189,6 +192,12 @@ def read_errors(url: str, columns: Sequence[str]) -> Iterator[None]:
         yield
     except MDStormError:
         raise
+    except OverflowError as error:
+        raise EncodingRangeError(
+            f"{url} holds integers in one of {[*columns]}, which other files hold as double, so "
+            f"that it is read as double, but {error}. Leave the column out, or write it with one "
+            "type"
+        ) from error
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedTableError(
             f"{url} holds values that pyarrow {pa.__version__} does not read ({error}): install a "

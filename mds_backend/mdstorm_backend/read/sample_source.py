@@ -268,6 +268,8 @@ class SampleSource(ABC):
             If the dataset has no such column, or a column is listed twice.
         UnsupportedEncodingError
             If this version cannot decode one of the columns.
+        UnsupportedTableError
+            If the files of the dataset differ in one of the columns.
         """
         if isinstance(columns, str):
             raise ArgumentTypeError(f"columns={columns!r} is a string: pass a list, [{columns!r}]")
@@ -279,6 +281,5 @@ class SampleSource(ABC):
             raise ArgumentTypeError(
                 f"{self.url} has no columns {unknown}{choose_among(unknown[0], self.schema.names)}"
             )
-        for name in names:
-            self.schema[name].parsed_encoding.check_decodable(name)
+        self.schema.check_readable(names, self.url)
         return names

@@ -8,6 +8,7 @@ Spark passes a vector to Arrow as ``struct<type, size, indices, values>``: type 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -98,13 +99,28 @@ def cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
 
     Raises
     ------
+    OverflowError
+        If a double cannot hold an integer.
     pyarrow.ArrowInvalid
-        If a value would be lost.
+        If another value would be lost.
     """
     try:
         return values.cast(type_)
+    except pa.ArrowInvalid as error:
+        if "Integer value" not in str(error) or "double" not in str(type_):
+            raise
+        return _integers_to_doubles(values, type_, error)
     except pa.ArrowTypeError:  # old Arrow versions cannot reorder fields
         return pa.array(values.to_pylist(), type_)
+
+
+def _integers_to_doubles(values: pa.Array, type_: pa.DataType, reason: Exception) -> pa.Array:
+    """Return values of which some are beyond 2**53, where a double holds only some integers."""
+    found = values.cast(type_, safe=False)
+    with suppress(pa.ArrowInvalid):  # a double may also be beyond 64-bit integers
+        if found.cast(values.type).equals(values):
+            return found
+    raise OverflowError(f"a double cannot hold an integer: {reason}") from reason
 
 
 def stored_bytes(values: pa.Array, placeholder: bytes) -> pa.LargeBinaryArray:

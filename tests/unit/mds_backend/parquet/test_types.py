@@ -9,12 +9,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from tests.kit.parquet_files import open_parquet
 
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.errors import NullValueError, UnsupportedTableError, UnsupportedTypeError
+from mdstorm_backend.errors import (
+    EncodingRangeError,
+    NullValueError,
+    UnsupportedTableError,
+    UnsupportedTypeError,
+)
 from mdstorm_backend.loaders.torch.torch_tensors import to_torch
 from mdstorm_backend.parquet import ParquetDataset, value_bounds
 from mdstorm_backend.read.batch_formats import to_numpy
@@ -180,25 +186,75 @@ def test_null_column_takes_its_type_from_other_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
+    ("differing", "other", "message"),
     [
-        ({"y": [1]}, r"b\.parquet has no column 'x', but .*a\.parquet has it, as int64"),
-        ({"X": [1]}, r"b\.parquet has no column 'x', but .*a\.parquet has it"),
-        ({"x": [1], "y": [1]}, r"a\.parquet has no column 'y', but .*b\.parquet has it"),
-        ({"x": ["1"]}, r"'x' is string in .*b\.parquet and int64 in .*a\.parquet"),
-        ({"x": [0.5]}, r"'x' is double in .*b\.parquet and int64 in .*a\.parquet"),
-        ({"x": [1], "t": tensors((3, 2))}, r"'t' is ext.*=\[3,2\].* in .*b\.parquet and ext"),
-        ({"x": [1], "t": tensors((2, 3)).storage}, r"'t' is fixed.* in .*b\.parquet and ext"),
+        ("x", {"y": [1]}, r"b\.parquet has no column 'x', but .*a\.parquet has it, as int64"),
+        ("x", {"X": [1]}, r"b\.parquet has no column 'x', but .*a\.parquet has it"),
+        ("y", {"x": [1], "y": [1]}, r"a\.parquet has no column 'y', but .*b\.parquet has it"),
+        ("x", {"x": ["1"]}, r"'x' is string in .*b\.parquet and int64 in .*a\.parquet"),
+        ("t", {"x": [1], "t": tensors((3, 2))}, r"'t' is ext.*=\[3,2\].* in .*b\.parquet and ext"),
+        ("t", {"x": [1], "t": tensors((2, 3)).storage}, r"'t' is fixed.* in .*b\.parquet and ext"),
     ],
 )
-def test_files_with_incompatible_columns_raise_error(
-    other: dict[str, Any], message: str, tmp_path: Path
+def test_columns_that_differ_between_files_raise_error_when_read(
+    differing: str, other: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
+    ids = {"id": [1]}
     first = {"x": [1], "t": tensors((2, 3))} if "t" in other else {"x": [1]}
-    pq.write_table(pa.table(first), tmp_path / "a.parquet")
-    pq.write_table(pa.table(other), tmp_path / "b.parquet")
-    with pytest.raises(UnsupportedTableError, match=message):
-        open_parquet(str(tmp_path))
+    pq.write_table(pa.table(ids | first), tmp_path / "a.parquet")
+    pq.write_table(pa.table(ids | other), tmp_path / "b.parquet")
+    dataset = open_parquet(str(tmp_path))
+    assert dataset.to_table(["id"]).to_pydict() == {"id": [1, 1]}
+    assert dataset.numbers(pc.field("id") == 1).tolist() == [0, 1]
+    assert [dataset.sample(row, ["id"]) for row in range(2)] == [{"id": 1}] * 2
+    assert dataset.schema[differing].shown_type == "differs"
+    for read in (
+        lambda: dataset.to_table([differing]),
+        lambda: dataset.numbers([(differing, "=", None)]),
+        lambda: dataset.numbers(pc.field(differing).is_valid()),
+        lambda: next(dataset.stored_batches(range(1), [differing], 1)),
+    ):
+        with pytest.raises(UnsupportedTableError, match=f"{message}.*schema_fields=.*columns="):
+            read()
+    for read in (lambda: dataset.batches(1), lambda: dataset[0]):
+        with pytest.raises(UnsupportedTableError, match=r"differ in the columns \['"):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("integers", "found"),
+    [
+        (pa.array([1, 2**60]), [1.0, float(2**60)]),
+        (pa.array([1, None], pa.uint64()), [1.0, None]),
+        (pa.array([[1], [2**53]]), [[1.0], [float(2**53)]]),
+        (pa.array([2**53 + 1, 1]), None),
+        (pa.array([1, 2**63 - 1]), None),
+        (pa.array([1, 2**64 - 1], pa.uint64()), None),
+        (pa.array([[1], [None, 2**53 + 1]]), None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_integers_in_one_file_and_doubles_in_another_are_doubles(
+    integers: pa.Array, found: list[Any] | None, is_first: bool, tmp_path: Path
+) -> None:
+    is_list = pa.types.is_list(integers.type)
+    doubles = pa.array([[0.5]] if is_list else [0.5])
+    parts = [integers, doubles] if is_first else [doubles, integers]
+    for name, part in zip("ab", parts, strict=True):
+        pq.write_table(pa.table({"x": part, "id": range(len(part))}), tmp_path / f"{name}.parquet")
+    dataset = open_parquet(str(tmp_path))
+    assert dataset.schema["x"].arrow_type == doubles.type
+    assert dataset.numbers([("id", "=", 0)]).tolist() == ([0, 2] if is_first else [0, 1])
+    if found is None:
+        for read in (dataset.to_table, lambda: [*dataset.stored_batches(range(3), ["x"], 9)]):
+            with pytest.raises(EncodingRangeError, match="a double cannot hold an integer"):
+                read()
+        return
+    rows = found + doubles.to_pylist() if is_first else doubles.to_pylist() + found
+    assert dataset.to_table(["x"]).to_pydict() == {"x": rows}
+    stored = [batch["x"] for batch in dataset.stored_batches(range(3), ["x"], 9)]
+    assert pa.chunked_array(stored).to_pylist() == rows
 
 
 def test_nulls_without_statistics_raise_error_on_batch_conversion(tmp_path: Path) -> None:
