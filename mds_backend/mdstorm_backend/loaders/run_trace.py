@@ -15,9 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base import arrow_compute as pc
-from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.trace import Trace, Where
+from mdstorm_backend.loaders.trace import Trace, Where, consecutive
 
 #: Number of passes of the last state that `RunTrace.where` searches.
 _PASSES = 2
@@ -63,13 +62,13 @@ class RunTrace:
         parts = "".join(f"\n  from step {begin}: {trace!r}" for begin, _, trace in self._parts)
         return f"RunTrace({parts}\n)"
 
-    def rows(self, step: int | range, rank: int = 0) -> npt.NDArray[np.int64]:
+    def rows(self, step: int | Sequence[int], rank: int = 0) -> npt.NDArray[np.int64]:
         """Return the numbers of a step's rows, in the order of the batch.
 
         Parameters
         ----------
-        step : int or range
-            Number of the step, or of several consecutive ones.
+        step : int or sequence of int
+            Number of the step; or several numbers, for the rows of one after another.
         rank : int
             The rank that reads them.
 
@@ -80,24 +79,24 @@ class RunTrace:
         StateMismatchError
             If the state does not describe this rank.
         """
-        steps: object = range(step, step + 1) if is_integer(step) else step
-        if not isinstance(steps, range) or steps.step != 1 or steps.start < 0:
-            raise InvalidArgumentError(
-                f"step must be an integer of at least 0, or a range of them, found {step!r}"
-            )
+        parts = [np.empty(0, np.int64)]
+        for steps in consecutive(step, "step", "or a list of them"):
+            parts += self._rows_of(steps, rank)
+        return np.concatenate(parts)
+
+    def _rows_of(self, steps: range, rank: int) -> Iterator[npt.NDArray[np.int64]]:
+        """Yield the numbers of the rows of consecutive steps."""
         if steps.start < self._first:
             raise InvalidArgumentError(
                 f"step {steps.start} is before the first state of the run, which begins at step "
                 f"{self._first}"
             )
-        parts = [np.empty(0, np.int64)]
         for begin, stop, trace in self._passes():
             if begin >= steps.stop:
                 break
             last = steps.stop if stop is None else min(stop, steps.stop)
             if (first := max(begin, steps.start)) < last:
-                parts.append(trace.rows(range(first - begin, last - begin), rank))
-        return np.concatenate(parts)
+                yield trace.rows(range(first - begin, last - begin), rank)
 
     def where(self, row: int) -> Where:
         """Return the first step that has a row, and the rank that reads it.

@@ -6,7 +6,7 @@ Plans are pure, so the rows of another rank are the samples of that rank's plan.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice, takewhile
 from typing import Any, NamedTuple
@@ -109,12 +109,12 @@ class Trace:
             trace = trace.following()
         return None
 
-    def rows(self, batch: int | range | slice, rank: int = 0) -> _Numbers:
+    def rows(self, batch: int | slice | Sequence[int], rank: int = 0) -> _Numbers:
         """Return the numbers of a batch's rows, in the order of the batch, as int64.
 
         Parameters
         ----------
-        batch : int, range or slice
+        batch : int, slice or sequence of int
             Number of the batch, from 0; or several numbers, for the rows of one after another. A
             slice without an end means all remaining batches of the pass.
         rank : int
@@ -128,18 +128,17 @@ class Trace:
             If the state does not describe this rank.
         """
         first = self._of_rank(rank)
-        batches: object = range(batch, batch + 1) if is_integer(batch) else batch
-        if isinstance(batch, slice):
-            batches = self._range_of(batch, first)
-        if not isinstance(batches, range) or batches.step != 1 or batches.start < 0:
-            raise InvalidArgumentError(
-                "batch must be an integer of at least 0, or a range or slice of them, found "
-                f"{batch!r}"
-            )
+        batches = self._range_of(batch, first) if isinstance(batch, slice) else batch
+        parts = [np.empty(0, np.int64)]
+        for run in consecutive(batches, "batch", "a slice, or a list of them"):
+            parts += self._rows_of(run, first)
+        return np.asarray(self._segment.options.dataset.stored_numbers(np.concatenate(parts)))
+
+    def _rows_of(self, batches: range, first: Segment) -> list[_Numbers]:
+        """Return the numbers of the samples in consecutive batches."""
         parts, left = [np.empty(0, np.int64)], len(batches)
-        if left:
-            first.seek(batches.stop, f"batch {batches.stop - 1}")  # raises if there is none
-            segment, count = first.seek(batches.start + 1, "")
+        first.seek(batches.stop, f"batch {batches.stop - 1}")  # raises if there is none
+        segment, count = first.seek(batches.start + 1, "")
         while left:
             samples = segment.plan.samples(None)
             before = sum(islice(samples.sizes, count - 1))
@@ -147,9 +146,7 @@ class Trace:
             parts += _cut(samples.chunks, before, before + sum(sizes))
             left, count = left - len(sizes), 1
             segment = segment.following() or segment
-        found = np.concatenate(parts)
-        found = found[self._skip :] if batches.start == 0 else found
-        return np.asarray(self._segment.options.dataset.stored_numbers(found))
+        return [np.concatenate(parts)[self._skip :]] if batches.start == 0 else parts
 
     def _range_of(self, batches: slice, first: Segment) -> object:
         """Return the numbers that a slice means; the slice itself if it means none."""
@@ -314,6 +311,33 @@ class Trace:
                 f"rank {rank} are not known: pass the state of that rank, in its process"
             )
         return other
+
+
+def consecutive(numbers: object, name: str, forms: str) -> list[range]:
+    """Return an integer or several as ranges of consecutive ones, in the same order.
+
+    Parameters
+    ----------
+    numbers : object
+        What was passed.
+    name, forms : str
+        The argument and what else it may be, for the error.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If they are not integers of at least 0.
+    """
+    if isinstance(numbers, range) and numbers.step == 1 and numbers.start >= 0:
+        return [numbers] if numbers else []
+    several = [*numbers] if isinstance(numbers, Iterable) else [numbers]
+    if not all(is_integer(number) and number >= 0 for number in several):
+        raise InvalidArgumentError(
+            f"{name} must be an integer of at least 0, {forms}, found {numbers!r}"
+        )
+    found = np.array(several, np.int64)
+    parts = np.split(found, np.flatnonzero(np.diff(found) != 1) + 1)
+    return [range(int(part[0]), int(part[-1]) + 1) for part in parts if len(part)]
 
 
 def trace_of_state(

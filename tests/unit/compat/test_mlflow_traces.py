@@ -234,6 +234,8 @@ def traced(trace: Any, steps: list[list[int]], first: int = 0) -> None:
     found = [trace.rows(first + step).tolist() for step in range(len(steps))]
     assert found == steps
     assert trace.rows(range(first, first + len(steps))).tolist() == [*chain(*steps)]
+    backwards = [*range(first, first + len(steps))][::-1]
+    assert trace.rows(backwards).tolist() == [*chain(*steps[::-1])]
 
 
 @pytest.mark.parametrize("kind", ["torch", "elastic"])

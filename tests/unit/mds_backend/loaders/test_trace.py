@@ -3,6 +3,7 @@
 from itertools import chain, islice
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
@@ -72,6 +73,8 @@ def test_trace_with_workers_has_their_batches_in_turn(local: str, order: str) ->
     trace, batches = loader.trace(), rows_of(loader)
     assert [trace.rows(n).tolist() for n in range(len(batches))] == batches
     assert trace.rows(range(2, 5)).tolist() == [*chain(*batches[2:5])]
+    for several in ([4, 2, 3], (0,), np.array([1, 1]), range(4, 0, -2), []):
+        assert trace.rows(several).tolist() == [*chain(*(batches[n] for n in several))]
     assert trace.where(batches[3][2]) == (3, 0)
     with pytest.raises(InvalidArgumentError, match="beyond the end of the pass"):
         trace.rows(range(1, len(batches) + 1))
@@ -195,7 +198,7 @@ def test_row_out_of_range_raises_error(loader: Any, row: Any) -> None:
         loader.trace().where(row)
 
 
-@pytest.mark.parametrize("batch", [-1, 1.5, "3", range(4, 0, -1), None])
+@pytest.mark.parametrize("batch", [-1, 1.5, "3", [3, -1], [True], [[3]], None])
 def test_batch_that_is_no_number_raises_error(loader: Any, batch: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="batch must be an integer of at least 0"):
         loader.trace().rows(batch)
