@@ -80,16 +80,21 @@ def make_reader(
     ----------
     schema_fields : iterable of str or of UnischemaField, or NGram, optional
         As in `make_batch_reader`, or an `NGram` to join consecutive rows.
-    pyarrow_serialize : bool
-        Has no effect.
     transform_spec : TransformSpec, optional
         A transform whose function is called with each row as a dict.
-    dataset_url, reader_pool_type, workers_count, results_queue_size, seed, shuffle_rows,
-    shuffle_row_groups, shuffle_row_drop_partitions, predicate, rowgroup_selector, num_epochs,
-    cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
-    cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
-    zmq_copy_buffers, filesystem, convert_early_to_numpy
+    dataset_url, seed, shuffle_rows, shuffle_row_groups, predicate, num_epochs, cur_shard,
+    shard_count, filters, storage_options, filesystem
         As in `make_batch_reader`, except that a predicate gets one row at a time.
+
+    Other Parameters
+    ----------------
+    pyarrow_serialize : bool
+        Has no effect.
+    reader_pool_type, workers_count, results_queue_size, shuffle_row_drop_partitions,
+    rowgroup_selector, shard_seed, cache_type, cache_location, cache_size_limit,
+    cache_row_size_estimate, cache_extra_settings, hdfs_driver, zmq_copy_buffers,
+    convert_early_to_numpy
+        As in `make_batch_reader`.
 
     Returns
     -------
@@ -155,6 +160,37 @@ def make_batch_reader(
     schema_fields : iterable of str or of UnischemaField, optional
         Columns to read, as regular expressions that match full names, or as fields. By default, all
         columns that are not nested are read. They are yielded in stored order.
+    seed : int, optional
+        Seed for all permutations. None, and 0 in the exact order, mean no seed. The reader then
+        uses 9176 on all ranks if `cur_shard` and `shard_count` are set, and otherwise a random
+        seed. Pass a seed to repeat a trial, or to shuffle several readers in the same way.
+    shuffle_rows : bool
+        Whether to shuffle the rows of each shard or row group, differently in each epoch.
+    shuffle_row_groups : bool
+        Whether to shuffle the shards or row groups, differently in each epoch.
+    predicate : PredicateBase, optional
+        Selects the rows to read.
+    num_epochs : int or None
+        Number of passes over the data. If None, the reader never ends.
+    cur_shard, shard_count : int or "auto", optional
+        Rank and number of ranks, which determine this rank's share of the rows. Rows, not row
+        groups, are divided among ranks, so there can be more ranks than row groups.
+        ``cur_shard="auto"`` takes both from the process group or the launcher when a pass begins.
+        Without them, every process reads all rows. If there are several processes, mdstorm warns
+        once; ``cur_shard=0, shard_count=1`` silences the warning.
+    transform_spec : TransformSpec, optional
+        A transform whose function is called with each batch as a pandas DataFrame.
+    filters : list of tuple, or list of list of tuple, optional
+        pyarrow-style conditions on columns. Row groups without a match are skipped, and only
+        matching rows are returned.
+    storage_options : dict, optional
+        Options for the fsspec file system.
+    filesystem : object, optional
+        An fsspec or pyarrow file system for Parquet files, which takes precedence over the URL
+        scheme.
+
+    Other Parameters
+    ----------------
     reader_pool_type : {"thread", "process", "dummy"}
         Where rows are read and your functions are called. With ``thread``, both happen in threads.
         With ``process``, rows are read in threads, and functions are called in processes. With
@@ -164,28 +200,10 @@ def make_batch_reader(
         Number of threads or processes, at most one per processor.
     results_queue_size : int
         Maximum number of batches to prepare in advance.
-    seed : int, optional
-        Seed for all permutations. None, and 0 in the exact order, mean no seed. The reader then
-        uses 9176 on all ranks if `cur_shard` and `shard_count` are set, and otherwise a random
-        seed. Pass a seed to repeat a trial, or to shuffle several readers in the same way.
-    shuffle_rows : bool
-        Whether to shuffle the rows of each shard or row group, differently in each epoch.
-    shuffle_row_groups : bool
-        Whether to shuffle the shards or row groups, differently in each epoch.
     shuffle_row_drop_partitions : int
         Number of pieces into which each row group is split; the pieces are shuffled.
-    predicate : PredicateBase, optional
-        Selects the rows to read.
     rowgroup_selector : RowGroupSelectorBase, optional
         Selects the row groups to read, using a row-group index.
-    num_epochs : int or None
-        Number of passes over the data. If None, the reader never ends.
-    cur_shard, shard_count : int or "auto", optional
-        Rank and number of ranks, which determine this rank's share of the rows. Rows, not row
-        groups, are divided among ranks, so there can be more ranks than row groups.
-        ``cur_shard="auto"`` takes both from the process group or the launcher when a pass begins.
-        Without them, every process reads all rows. If there are several processes, mdstorm warns
-        once; ``cur_shard=0, shard_count=1`` silences the warning.
     shard_seed : int, optional
         Petastorm's former name for `seed`.
     cache_type : {"null", "local-disk"}, optional
@@ -203,16 +221,6 @@ def make_batch_reader(
     hdfs_driver, zmq_copy_buffers, convert_early_to_numpy
         Have no effect, because file systems come from fsspec, and there is only one way to send
         batches.
-    transform_spec : TransformSpec, optional
-        A transform whose function is called with each batch as a pandas DataFrame.
-    filters : list of tuple, or list of list of tuple, optional
-        pyarrow-style conditions on columns. Row groups without a match are skipped, and only
-        matching rows are returned.
-    storage_options : dict, optional
-        Options for the fsspec file system.
-    filesystem : object, optional
-        An fsspec or pyarrow file system for Parquet files, which takes precedence over the URL
-        scheme.
 
     Returns
     -------

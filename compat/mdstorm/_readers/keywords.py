@@ -218,7 +218,9 @@ def accepts(
         # rewrite what they call, which takes seconds.
         called.autograph_info__ = None  # type: ignore[attr-defined]
         if function.__doc__:  # not with python -OO
-            before, heading, after = cleandoc(function.__doc__).partition("\n\nReturns\n")
+            text = cleandoc(function.__doc__)
+            headings = (f"\n\n{name}\n" for name in ("Other Parameters", "Returns"))
+            before, heading, after = text.partition(next(one for one in headings if one in text))
             called.__doc__ = f"{before}\n{entries}{heading}{after}"
         return called
 

@@ -161,14 +161,9 @@ class SparkDatasetConverter(Openable, Described):
             or a negative size puts all rows of all epochs into one batch.
         num_epochs : int, optional
             Number of passes over the data; None means infinite.
-        workers_count : int, optional
-            Number of reading threads, by default 4, and at most one per processor.
         shuffling_queue_capacity : int, optional
             Rows are shuffled within windows of whole shards with at least this many rows. 0 keeps
             the row order within each shard.
-        data_loader_fn : callable, optional
-            Function that creates the loader, from the keyword arguments ``reader``, ``batch_size``
-            and ``shuffling_queue_capacity``.
         features, labels, sample_weights : str or list of str, optional
             Columns for a model. Batches are then ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. A
             name gives a tensor, and a list of names gives a dict of tensors. With `labels` but
@@ -192,6 +187,14 @@ class SparkDatasetConverter(Openable, Described):
             ``shuffle_row_groups``, ``transform_spec``, ``predicate``, ``filters`` and others. By
             default, ``storage_options``, `decimals` and `dtype` are as passed to
             `make_spark_converter`.
+
+        Other Parameters
+        ----------------
+        workers_count : int, optional
+            Number of reading threads, by default 4, and at most one per processor.
+        data_loader_fn : callable, optional
+            Function that creates the loader, from the keyword arguments ``reader``, ``batch_size``
+            and ``shuffling_queue_capacity``.
 
         Returns
         -------
@@ -305,12 +308,8 @@ class SparkDatasetConverter(Openable, Described):
         batch_size : int, optional
             Rows per batch, by default 32. A batch may span epochs, and only the last batch may be
             shorter.
-        prefetch : int, optional
-            Number of batches that TensorFlow prefetches; by default, TensorFlow decides.
         num_epochs : int, optional
             Number of passes over the data; None means infinite.
-        workers_count : int, optional
-            Number of reading threads, by default 4, and at most one per processor.
         shuffling_queue_capacity : int, optional
             Rows are shuffled within windows of whole shards with at least this many rows.
         features, labels, sample_weights : str or list of str, optional
@@ -331,6 +330,13 @@ class SparkDatasetConverter(Openable, Described):
             ``shuffle_row_groups``, ``transform_spec``, ``predicate``, ``filters`` and others. By
             default, ``storage_options``, `decimals` and `dtype` are as passed to
             `make_spark_converter`.
+
+        Other Parameters
+        ----------------
+        prefetch : int, optional
+            Number of batches that TensorFlow prefetches; by default, TensorFlow decides.
+        workers_count : int, optional
+            Number of reading threads, by default 4, and at most one per processor.
 
         Returns
         -------
