@@ -239,15 +239,15 @@ def all_gather_object(obj: _Object) -> list[_Object]:
     RuntimeError
         If the world has several processes and no process group.
     """
-    group, size = _group(), get_world_size()
-    if group is not None:
+    if (group := _group()) is not None:
         gathered: list[Any] = [None] * group.get_world_size()
         group.all_gather_object(gathered, obj)
         return gathered
-    if size == 1:
+    world = find_world()
+    if world.size == 1 and not world.unknown:
         return [obj]
     raise RuntimeError(
-        f"the world has {size} processes and no process group to gather objects with: call "
+        "the world has several processes and no process group to gather objects with: call "
         "torch.distributed.init_process_group first"
     )
 

@@ -108,11 +108,14 @@ def test_world_is_detected_from_the_launchers_variables(monkeypatch: pytest.Monk
     assert distributed.get_local_rank() == 1
 
 
+@pytest.mark.parametrize(
+    "variables", [{"RANK": "0", "WORLD_SIZE": "2"}, {"WORLD_SIZE": "2"}], ids=" ".join
+)
 def test_all_gather_object_without_a_process_group_raises_error(
-    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert distributed.all_gather_object(5) == [5]
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2"}.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(RuntimeError, match="no process group"):
         distributed.all_gather_object(5)
