@@ -8,7 +8,7 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from sizes import SMALLEST
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = HERE / ".environments"
@@ -58,6 +59,14 @@ class Outcome:
     kept: bool | None
 
 
+def prepared(libraries: Iterable[str], *environments: str) -> list[str]:
+    """Create environments, and return the libraries to measure: all, or mdstorm alone."""
+    if SMALLEST:
+        return ["mdstorm"]
+    subprocess.run([HERE / "make_environments.sh", *environments], check=True)
+    return list(libraries)
+
+
 def measure(library: str, script: str, *arguments: str, **environment: str) -> dict[str, Any]:
     """Run a script with one library's interpreter; return the JSON on its last line of output."""
     python = str(INTERPRETERS[library])
@@ -79,17 +88,21 @@ def measure(library: str, script: str, *arguments: str, **environment: str) -> d
 
 def compare(
     rounds: list[dict[str, dict[str, Any]]],
-    targets: Sequence[Target],
+    targets: Iterable[Target],
     output: Path,
     **settings: object,
 ) -> bool:
     """Print and save the medians over all `rounds`, each of which maps libraries to results.
 
-    Returns whether every target was met.
+    Returns whether every target was met. Targets of libraries without results are left out.
     """
     by_round = flat_rounds(rounds)
     figures = medians(by_round)
-    outcomes = [judge(target, figures, by_round) for target in targets]
+    outcomes = [
+        judge(target, figures, by_round)
+        for target in targets
+        if target.theirs is None or target.theirs.partition(".")[0] in rounds[0]
+    ]
     machine = {
         "cpus": os.cpu_count(),
         "machine": platform.machine(),

@@ -16,14 +16,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from measuring import arguments, emit
+from sizes import size
 from table import numeric_table, spark_session
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from tests.kit.parquet_files import open_parquet
 
 from mdstorm_backend import open_dataset
 from mdstorm_backend.convert import compare, convert_parquet
 
 PROMISED_ROWS_PER_S = 2_000_000
-PASSES = 5
+PASSES = size(5, 1)
 
 
 def rows_per_second(call: Callable[[int], object], rows: int) -> dict[str, float]:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from sizes import size
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -38,7 +39,7 @@ from mdstorm.reader import make_batch_reader
 
 PROMISED_RATIO = 2
 ROWS, DEAD = 100, 3
-PASSES = 15
+PASSES = size(15, 1)
 
 
 def write_table(folder: Path, files: int) -> None:
@@ -76,7 +77,7 @@ def timed(call: Callable[[], int], expected: int) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--files", type=int, default=1000)
+    parser.add_argument("--files", type=int, default=size(1000, 4))
     files = parser.parse_args().files
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "table"

@@ -31,6 +31,7 @@ import pyarrow as pa
 import tensorflow as tf
 import torch
 from numpy.lib.recfunctions import structured_to_unstructured
+from sizes import SMALLEST, size
 
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
@@ -45,7 +46,7 @@ TABLES: dict[str, dict[str, str]] = {
         for number in range(26)
     },
 }
-BATCH_SIZES = 256, 1024, 8192
+BATCH_SIZES = (1024,) if SMALLEST else (256, 1024, 8192)
 #: The bare loops, and what is compared with each.
 LIMITS = {
     "a loop over a mapped shard": (
@@ -58,7 +59,7 @@ LIMITS = {
     "TensorFlow alone": ("tf.data",),
 }
 #: One pass is repeated until this much CPU time has been used.
-_CPU_SECONDS = 0.4
+_CPU_SECONDS = size(0.4, 0.0)
 
 
 def write(folder: Path, columns: dict[str, str], rows: int) -> npt.NDArray[np.void]:
@@ -141,7 +142,7 @@ def loaders(
 def speeds(make: Callable[[], Iterable[Any]], rows: int) -> tuple[float, float]:
     """Return rows per second of CPU time and of wall time, over whole passes."""
     done, cpu, wall = 0, time.process_time(), time.perf_counter()
-    while time.process_time() - cpu < _CPU_SECONDS:
+    while not done or time.process_time() - cpu < _CPU_SECONDS:
         for _ in make():
             pass
         done += rows
@@ -186,8 +187,8 @@ def measure(folder: Path, columns: dict[str, str], rows: int, rounds: int) -> di
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rows", type=int, default=size(2_000_000, 3_000))
+    parser.add_argument("--rounds", type=int, default=size(7, 1))
     parser.add_argument("--output", type=Path, default=HERE / "results_limits.json")
     args = parser.parse_args()
     found = {}

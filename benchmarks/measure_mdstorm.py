@@ -25,13 +25,14 @@ from measuring import (
     touch_mapping,
     touch_namedtuple,
 )
+from sizes import size
 from table import numeric_table, spark_session
 
 from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
-IMPORT_ATTEMPTS = 5
-LONG_EPOCHS = 10
+IMPORT_ATTEMPTS = size(5, 1)
+LONG_EPOCHS = size(10, 2)
 #: Shuffle buffer size for Parquet files, in rows; the same as for Petastorm.
 SHUFFLE_BUFFER_ROWS = 100_000
 

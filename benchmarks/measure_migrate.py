@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from sizes import size
+
 PROGRAMS = Path(__file__).parents[1] / "tests" / "unit" / "migrate" / "programs"
 LINES, SHARE = 100, 100
 PROMISED_S, PROMISED_BYTES, PROMISED_LONG_S = 20, 500_000_000, 4
@@ -58,9 +60,9 @@ def main() -> int:
 def parsed() -> argparse.Namespace:
     """Parse the options."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--files", type=int, default=size(10_000, 10))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=size(3, 1))
     return parser.parse_args()
 
 

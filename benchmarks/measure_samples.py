@@ -23,6 +23,7 @@ import numpy as np
 import samples
 import torch
 from measuring import emit, pillow_alone, reading_speed
+from sizes import size
 
 LIBRARY = sys.argv[1]
 OURS = LIBRARY == "mdstorm"
@@ -34,7 +35,7 @@ else:
 BATCH_SIZE = 256
 WORKERS = 2
 LOOKUPS = 20_000
-LOOKUP_PASSES = 5
+LOOKUP_PASSES = size(5, 1)
 
 
 def as_list(batch: list[Any]) -> Any:

@@ -6,17 +6,19 @@ import argparse
 import json
 import multiprocessing
 import statistics
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
-from unittest import mock
 
+from sizes import SMALLEST, size
 from table import FIRST_COLUMN, LAST_COLUMN, ROWS, numeric_table
 
-WARM_WRITES = 3
+WARM_WRITES = size(3, 1)
 EMPTY_READ_RETRIES = 5
 
 _Measured = TypeVar("_Measured")
@@ -96,8 +98,8 @@ def reading_speed(
     touch: Callable[[Any], int],
     rows: int,
     *,
-    passes: int = 3,
-    seconds: float = 3.0,
+    passes: int = size(3, 1),
+    seconds: float = size(3.0, 0.0),
 ) -> dict[str, Any]:
     """Return the median rows per second, over at least `passes` passes and `seconds` in total.
 
@@ -120,7 +122,7 @@ def rows_per_cpu_second(
     read: Callable[[], Iterable[Any]],
     touch: Callable[[Any], int],
     expected_rows: int,
-    seconds: float = 1.0,
+    seconds: float = size(1.0, 0.0),
 ) -> float:
     """Return the rows per CPU second, measured over enough passes to use `seconds` of CPU time.
 
@@ -153,15 +155,29 @@ def _cpu_seconds() -> dict[int, float]:
     return {me.pid: time.process_time(), **below}
 
 
-def pillow_alone() -> AbstractContextManager[Any]:
-    """Decode images as if simplejpeg were not installed."""
-    from mdstorm_backend.format.encodings import decode_images
+@contextmanager
+def pillow_alone() -> Iterator[None]:
+    """Decode images as if simplejpeg were not installed, with the code that then runs."""
+    from mdstorm_backend.format.encodings.decode_images import turbo_module
 
-    return mock.patch.object(decode_images, "_turbo", return_value=None)
+    sys.modules["simplejpeg"] = None  # Python then does not find it
+    turbo_module.cache_clear()
+    try:
+        yield
+    finally:
+        del sys.modules["simplejpeg"]
+        turbo_module.cache_clear()
+
+
+def with_version(library: str) -> str:
+    """Return the name of an installed library and its version."""
+    return f"{library} {version(library)}"
 
 
 def in_a_process(measure: Callable[..., _Measured], *arguments: Any) -> _Measured:
     """Call `measure` in a new process, unaffected by other measurements."""
+    if SMALLEST:
+        return measure(*arguments)
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as executor:
         return executor.submit(measure, *arguments).result()

@@ -10,11 +10,12 @@ a slow period on the machine affects all of them. Writes `results.json` next to 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from pathlib import Path
 
-from comparison import HERE, Target, compare, measure
+from comparison import HERE, Target, compare, measure, prepared
+from sizes import size
+from table import ROWS
 
 LIBRARIES = ("mdstorm", "petastorm", "mosaic")
 
@@ -109,19 +110,19 @@ TARGETS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=size(3, 1))
     parser.add_argument("--batch-size", type=int, default=1024)
-    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--output", type=Path, default=HERE / "results.json")
     options = parser.parse_args()
 
-    subprocess.run([HERE / "make_environments.sh", "petastorm", "mosaic"], check=True)
+    libraries = prepared(LIBRARIES, "petastorm", "mosaic")
     settings = {"batch_size": options.batch_size, "rows": options.rows}
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
     rounds = []
     for number in range(1, options.rounds + 1):
         one = {}
-        for library in LIBRARIES:
+        for library in libraries:
             print(f"round {number} of {options.rounds}: {library}", file=sys.stderr, flush=True)
             one[library] = measure(library, f"measure_{library}.py", *arguments)
         rounds.append(one)

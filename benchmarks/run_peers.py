@@ -10,29 +10,29 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from comparison import HERE, INTERPRETERS, Target, compare, measure
+from comparison import HERE, INTERPRETERS, Target, compare, measure, prepared
 from measure_peers import BORDER, BORDER_TITLE, LIBRARIES, TASKS, write_data
+from sizes import size
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=size(3, 1))
     parser.add_argument("--output", type=Path, default=HERE / "results_peers.json")
     options = parser.parse_args()
 
-    subprocess.run([HERE / "make_environments.sh", "peers"], check=True)
+    libraries = prepared(LIBRARIES, "peers")
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
         write_data(Path(folder))
         environment = {"HF_HOME": f"{folder}/datasets", "HF_HUB_OFFLINE": "1"}
         for number in range(1, options.rounds + 1):
             one = {}
-            for library in LIBRARIES:
+            for library in libraries:
                 print(f"round {number} of {options.rounds}: {library}", file=sys.stderr, flush=True)
                 python = library if library in INTERPRETERS else "peers"
                 one[library] = measure(python, "measure_peers.py", library, folder, **environment)
@@ -43,7 +43,7 @@ def main() -> None:
         Target(f"{title}, against {name}", f"mdstorm.{key}", f"{library}.{key}", None)
         for key, title in titles.items()
         for library, (name, *_) in LIBRARIES.items()
-        if library != "mdstorm" and key in rounds[0][library]
+        if library != "mdstorm" and key in rounds[0].get(library, {})
     ]
     load = os.getloadavg()[2]
     compare(rounds, targets, options.output, unit="rows per CPU-second", load=load, tasks=titles)

@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from comparison import HERE, INTERPRETERS, Target, compare, measure
+from comparison import HERE, INTERPRETERS, Target, compare, measure, prepared
+from measuring import with_version
+from sizes import size
 
 BUCKET = "benchmark"
 LIBRARIES = ("mdstorm", "mosaic")
@@ -35,8 +37,14 @@ TARGETS = (
     against_mosaic("20,000 samples of 3 KB bytes", "blobs", 20),
     against_mosaic("ragged float32 arrays of 200 elements", "ragged", 20),
     against_mosaic("10 columns of 20 characters, to Arrow", "texts", 100),
-    against_mosaic("JPEGs of 224 by 224 to arrays, Pillow", "images", 1.3),
-    against_mosaic("JPEGs of 224 by 224 to arrays, simplejpeg", "images_turbo", 2, "images"),
+    against_mosaic(f"JPEGs of 224 by 224 to arrays, {with_version('Pillow')}", "images", 1.3),
+    against_mosaic(
+        f"JPEGs of 224 by 224 to arrays, {with_version('simplejpeg')}, or "
+        f"{with_version('Pillow')} in MosaicML Streaming",
+        "images_turbo",
+        2,
+        "images",
+    ),
     against_mosaic("dataset[i] of 3 KB bytes", "lookup_blobs", 5),
     against_mosaic("dataset[i] of 26 numbers", "lookup_numbers", 5),
     against_mosaic("first batch of 10,000 shards", "first_batch_s", 5),
@@ -81,20 +89,20 @@ def s3_server(folder: Path) -> Iterator[dict[str, str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=size(2, 1))
     parser.add_argument("--output", type=Path, default=HERE / "results_samples.json")
     options = parser.parse_args()
 
-    subprocess.run([HERE / "make_environments.sh", "mosaic"], check=True)
+    libraries = prepared(LIBRARIES, "mosaic")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        subprocess.run([INTERPRETERS["mosaic"], HERE / "samples.py", name], check=True)
+        subprocess.run([INTERPRETERS[libraries[-1]], HERE / "samples.py", name], check=True)
         url = f"s3://{BUCKET}/stored"
         rounds = []
         with s3_server(folder / "stored") as environment:
             for number in range(1, options.rounds + 1):
                 one = {}
-                for library in LIBRARIES:
+                for library in libraries:
                     print(f"round {number} of {options.rounds}: {library}", file=sys.stderr)
                     one[library] = measure(
                         library, "measure_samples.py", library, name, url, **environment

@@ -3,7 +3,7 @@
     python samples.py FOLDER
 
 Runs in the `mosaic` environment created by `make_environments.sh`, so that both libraries read
-exactly the same files.
+exactly the same files. Where programs are only started, mdstorm writes them.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sizes import SMALLEST, size
 
-BLOBS = 20_000
+BLOBS = size(20_000, 300)
 BLOB_BYTES = 3_000
-RAGGED = 20_000
+RAGGED = size(20_000, 300)
 RAGGED_MEAN = 200
-TEXTS = 50_000
+TEXTS = size(50_000, 300)
 TEXT_COLUMNS = 10
 TEXT_LENGTH = 20
-IMAGES = 1_024
+IMAGES = size(4_096, 8)
 IMAGE_SIDE = 224
-DISTINCT_IMAGES = 64
-NUMBERS = 20_000
+DISTINCT_IMAGES = size(64, 4)
+NUMBERS = size(20_000, 300)
 NUMBER_COLUMNS = 26
-SHARDS = 10_000
+SHARDS = size(10_000, 20)
 SAMPLES_PER_SHARD = 8
-STORED = 40_000
+STORED = size(40_000, 300)
 STORED_SHARD_BYTES = 2 << 20
 
 
@@ -94,7 +95,10 @@ def write(
     folder: Path, name: str, columns: dict[str, str], rows: Iterable[Any], **options: Any
 ) -> None:
     """Write one dataset."""
-    from streaming import MDSWriter
+    if SMALLEST:
+        from mdstorm_backend import MDSWriter
+    else:
+        from streaming import MDSWriter
 
     with MDSWriter(columns=columns, out=str(folder / name), **options) as writer:
         for row in rows:

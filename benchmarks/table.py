@@ -6,10 +6,12 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from sizes import size
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROWS = 500_000
+ROWS = size(500_000, 3_000)
 COLUMN_PAIRS = 13
 FIRST_COLUMN = "float_00"
 LAST_COLUMN = f"int_{COLUMN_PAIRS - 1:02d}"
