@@ -62,7 +62,7 @@ def exact(ranks: int, rows: int, shards: int) -> None:
     order = ExactOrder(seed=1, shuffle_shards=True, window=WINDOW, rank=ranks - 1, world_size=ranks)
     bounds = np.linspace(0, rows, shards + 1, dtype=np.int64)
     share = order.rows(rows, first_position=rows)
-    next(order.chunks(bounds, share, 1, range(len(share))))
+    next(order.chunks(bounds, share, 1, ranks - 1, range(len(share))))
 
 
 def elastic(ranks: int, rows: int, shards: int, *, shuffle: bool = True) -> None:

@@ -1,6 +1,7 @@
 """States that an earlier version took still load, and the same rows follow them."""
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +30,14 @@ def _marks(name: str) -> Any:
 def test_recorded_state_loads_and_recorded_rows_follow(name: str, data: Path) -> None:
     recorded = _RECORDED[name]
     assert PROGRAMS[name].following(data, recorded["states"]) == recorded["following"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # tested elsewhere
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name.startswith("exact order: ")])
+def test_state_after_recorded_state_keeps_its_order(name: str, data: Path) -> None:
+    recorded = _RECORDED[name]
+    found = PROGRAMS[name].following(data, recorded["states"], breaks=True)
+    for passes, expected in zip(found, recorded["following"], strict=True):
+        batches = list(chain.from_iterable(expected))
+        # After the last batch of a pass, another pass follows.
+        assert list(chain.from_iterable(passes))[: len(batches)] == batches

@@ -139,11 +139,12 @@ def lanes_of(samples: list[int], count: int, start: int) -> list[list[int]]:
     return lanes
 
 
-def shuffled(rows: Rows, lane: list[int], epoch: int) -> list[int]:
+def shuffled(rows: Rows, lane: list[int], epoch: int, number: int) -> list[int]:
     """Return the rows of a lane in the order of an epoch: shards first, then rows in windows."""
     pieces = [[row for row in lane if low <= row < high] for low, high in pairwise(rows.bounds)]
     pieces = [piece for piece in pieces if piece]
-    order = np.random.default_rng((rows.seed, epoch, 0)).permutation(len(pieces))
+    of_lane = (number,) if number else ()
+    order = np.random.default_rng((rows.seed, epoch, 0, *of_lane)).permutation(len(pieces))
     windows: list[list[int]] = []
     for shard in order:
         if windows and len(windows[-1]) < rows.window:
@@ -153,8 +154,9 @@ def shuffled(rows: Rows, lane: list[int], epoch: int) -> list[int]:
     if not rows.shuffles_rows:
         return [row for window in windows for row in window]
     found = []
-    for number, window in enumerate(windows):
-        order = np.random.default_rng((rows.seed, epoch, 1, number)).permutation(len(window))
+    for at, window in enumerate(windows):
+        seed = (rows.seed, epoch, 1, at, *of_lane)
+        order = np.random.default_rng(seed).permutation(len(window))
         found += [window[row] for row in order]
     return found
 
@@ -165,7 +167,7 @@ def current_lanes(
 ) -> list[list[int]]:
     """Return the last lanes of an epoch, whose first sample has the number `start`."""
     lanes = lanes_of(list(range(rows.count)), layouts[0][1], start)
-    lanes = [shuffled(rows, lane, epoch) for lane in lanes]
+    lanes = [shuffled(rows, lane, epoch, number) for number, lane in enumerate(lanes)]
     for (begun, before), (cut, count) in pairwise(layouts):
         taken = [len(numbers_of(lane, before, begun, cut)) for lane in range(before)]
         left = [row for lane, number in zip(lanes, taken, strict=True) for row in lane[number:]]

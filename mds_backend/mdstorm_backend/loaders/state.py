@@ -21,10 +21,6 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order import Position
 from mdstorm_backend.order.state_values import damaged, flag, lanes_of, number
 
-#: Version of newly written states. Older versions counted or shuffled samples differently, so
-#: loading their states raises StateMismatchError.
-VERSION = 5
-
 #: A mapping with one of these keys is a state.
 _KEYS_OF_STATES = frozenset({"mdstorm", "sample_in_epoch"})
 #: What earlier versions wrote for every transform of decoded images.
@@ -55,7 +51,7 @@ def write_state(options: ReaderOptions, position: Position) -> dict[str, Any]:
         raise StateMismatchError(position.reason)
     order = options.order
     ours: dict[str, Any] = {
-        "version": VERSION,
+        "version": order.state_versions[-1],
         "order": order.name,
         "world_size": order.world_size,
         "first_epoch": position.pass_epoch,
@@ -162,16 +158,16 @@ def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any]
             f"the state was not taken in the order {name!r}, so it does not determine which "
             "samples to skip. Load it into a loader with the state's order"
         )
-    version = ours.get("version")
-    if not is_integer(version) or version < VERSION:
+    version, versions = ours.get("version"), options.order.state_versions
+    if not is_integer(version) or version < versions[0]:
         raise StateMismatchError(
             "the state was written by an older version of mdstorm, whose states have a different "
             "format: finish the run with that version, or begin the epoch again without the state"
         )
-    if version > VERSION:
+    if version > versions[-1]:
         raise StateMismatchError(
             f"the state was written by a newer version of mdstorm: its version is {version!r}, "
-            f"and this one reads {VERSION}. Install that version of mdstorm or a newer one"
+            f"and this one reads {versions[-1]}. Install that version of mdstorm or a newer one"
         )
     return ours
 

@@ -3,7 +3,7 @@
 Each rank reads a contiguous lane of the stored order, for any seed: see
 `mdstorm_backend.order.lanes`. Within a lane, shards can be shuffled, and rows can be shuffled
 within windows of whole shards: see `mdstorm_backend.order.chunk`. Both are shuffled differently in
-each epoch.
+each epoch and in each lane: otherwise, the rows of two lanes would always meet in the same batch.
 
 Users pass an `ExactOrder` to readers. `ExactPlan` calls `chunks` to read a rank's lane.
 """
@@ -21,17 +21,18 @@ from mdstorm_backend.base.checks import (
     check_flag,
     check_integer,
     check_required_integer,
+    is_integer,
     make_scalars_plain,
     suggests_fields,
 )
-from mdstorm_backend.errors import NoDataAvailableError
+from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order.chunk import Chunk, Numbers, Permutation, RowsOnDemand, ShardWindow
 from mdstorm_backend.order.exact_plan import ExactPlan
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
 from mdstorm_backend.order.order import DEFAULT_SEED, Order
 from mdstorm_backend.order.plan import Batching, Plan, Position
 from mdstorm_backend.order.row_plan import RowPlan
-from mdstorm_backend.order.state_values import lanes_of, number
+from mdstorm_backend.order.state_values import LATEST_RULE, lanes_of, number
 from mdstorm_backend.order.world import World
 
 _SHARDS, _ROWS = 0, 1
@@ -62,6 +63,9 @@ class ExactOrder(Order):
         Batch size if only the last global batch of a one-epoch pass may need padding, in which case
         its rows fill one rank's batch after another. If 0, the ranks' numbers of rows differ by at
         most one.
+    rule : int
+        Number of the rule by which a seed determines the order: see `LATEST_RULE`. A state's rule
+        takes precedence.
 
     Examples
     --------
@@ -84,6 +88,7 @@ class ExactOrder(Order):
     world_size: int = 1
     follows_world: bool | None = None
     padded_to: int = 0
+    rule: int = LATEST_RULE
 
     def __post_init__(self) -> None:
         check_integer("seed", self.seed, lowest=0)
@@ -91,10 +96,15 @@ class ExactOrder(Order):
             check_required_integer(name, getattr(self, name), lowest)
         for name in ("shuffle_shards", "shuffle_rows"):
             check_flag(name, getattr(self, name))
+        if not is_integer(self.rule) or not 0 <= self.rule <= LATEST_RULE:
+            raise InvalidArgumentError(
+                f"rule must be an integer from 0 to {LATEST_RULE}, found {self.rule!r}"
+            )
         make_scalars_plain(self)
         World(self.rank, self.world_size)  # raises an error if the rank or size is invalid
 
     name = "exact"
+    state_versions = range(5, 7)
     reads_parts = has_fixed_share = True
     zero_is_seed = False
 
@@ -120,6 +130,7 @@ class ExactOrder(Order):
     def plan(self, batching: Batching, bounds: Numbers, start: Position, url: str) -> Plan:
         """Return a plan that numbers samples, or counts the rank's rows if they have no numbers."""
         order = self if start.seed is None else replace(self, seed=start.seed)
+        order = order if start.rule is None else replace(order, rule=start.rule)
         if batching.cut == "numbered":
             return ExactPlan(order, bounds, batching=batching, start=start)
         if self.world_size == 1 and not batching.by_shard:  # no other rank needs equal batches
@@ -208,7 +219,7 @@ class ExactOrder(Order):
         stop = num_rows if self.padded_to else None
         return EpochLanes(num_rows, first_position, stop, (lanes,)).first_lane(self.rank)
 
-    def pieces(self, bounds: Numbers, rows: range, epoch: int) -> list[range]:
+    def pieces(self, bounds: Numbers, rows: range, epoch: int, lane: int) -> list[range]:
         """Return the part of `rows` in each shard, with the shards in the order of `epoch`.
 
         Parameters
@@ -219,27 +230,33 @@ class ExactOrder(Order):
             The rank's rows, as returned by the method `rows`.
         epoch : int
             Number of the epoch.
+        lane : int
+            Number of the lane in the first layout of the epoch.
         """
-        _, starts, stops = self._pieces(bounds, rows, epoch)
+        _, starts, stops = self._pieces(bounds, rows, epoch, lane)
         return [range(*piece) for piece in zip(starts.tolist(), stops.tolist(), strict=True)]
 
-    def _pieces(self, bounds: Numbers, rows: range, epoch: int) -> tuple[Numbers, Numbers, Numbers]:
+    def _pieces(
+        self, bounds: Numbers, rows: range, epoch: int, lane: int
+    ) -> tuple[Numbers, Numbers, Numbers]:
         """Return the shard, start and stop of each of the `pieces`."""
         first = max(int(np.searchsorted(bounds, rows.start, side="right")) - 1, 0)
         last = int(np.searchsorted(bounds, rows.stop, side="left"))
         cuts = np.clip(bounds[first : last + 1], rows.start, rows.stop)
         shards = np.flatnonzero(cuts[1:] > cuts[:-1])
         if self.shuffle_shards:
-            generator = np.random.default_rng(self._seed(epoch, _SHARDS))
+            generator = np.random.default_rng(self._seed(lane, epoch, _SHARDS))
             shards = shards[generator.permutation(len(shards))]
         return shards + first, cuts[shards], cuts[shards + 1]
 
-    def chunks(self, bounds: Numbers, rows: range, epoch: int, used: range) -> Iterator[Chunk]:
+    def chunks(
+        self, bounds: Numbers, rows: range, epoch: int, lane: int, used: range
+    ) -> Iterator[Chunk]:
         """Yield the rows at the positions `used` in the order of `epoch`, by window or shard.
 
         Parameters
         ----------
-        bounds, rows, epoch
+        bounds, rows, epoch, lane
             See `pieces`.
         used : range
             Which of the rows to yield, by position in the order of `epoch`.
@@ -247,7 +264,7 @@ class ExactOrder(Order):
         if not self.shuffles and not self.shuffle_shards:
             yield range(rows.start + used.start, rows.start + used.stop)
             return
-        for begin, window in self._windows(bounds, rows, epoch, used):
+        for begin, window in self._windows(bounds, rows, epoch, lane, used):
             low, high = max(used.start - begin, 0), used.stop - begin
             part = range(low, min(high, len(window)))
             start = int(window.starts[0])
@@ -257,13 +274,13 @@ class ExactOrder(Order):
                 yield range(start + part.start, start + part.stop)
 
     def _windows(
-        self, bounds: Numbers, rows: range, epoch: int, used: range
+        self, bounds: Numbers, rows: range, epoch: int, lane: int, used: range
     ) -> Iterator[tuple[int, ShardWindow]]:
         """Yield the windows that contain `used` rows, each with the number of rows before it.
 
         If `window` is 0, each shard is a window.
         """
-        shards, starts, stops = self._pieces(bounds, rows, epoch)
+        shards, starts, stops = self._pieces(bounds, rows, epoch, lane)
         sizes = stops - starts
         ends = np.cumsum(sizes)
         begin = number = first = 0
@@ -273,16 +290,17 @@ class ExactOrder(Order):
             end, chosen = int(ends[last]), slice(first, last + 1)
             if end > used.start:
                 found = shards[chosen]
-                seed = self._seed(epoch, _ROWS, number)
+                seed = self._seed(lane, epoch, _ROWS, number)
                 window = ShardWindow(found, bounds[found], starts[chosen], sizes[chosen], seed)
                 yield begin, window
             begin, first, number = end, last + 1, number + 1
 
-    def permutation(self, num_rows: int, epoch: int, number: int) -> Numbers:
-        """Return the permutation of the rows in window `number` of `epoch`."""
-        generator = np.random.default_rng(self._seed(epoch, _ROWS, number))
+    def permutation(self, num_rows: int, epoch: int, lane: int, number: int) -> Numbers:
+        """Return the permutation of the rows in window `number` of a lane in `epoch`."""
+        generator = np.random.default_rng(self._seed(lane, epoch, _ROWS, number))
         return Permutation(num_rows, generator).numbers(range(num_rows))
 
-    def _seed(self, *stream: int) -> tuple[int, ...]:
+    def _seed(self, lane: int, *stream: int) -> tuple[int, ...]:
         assert self.seed, "resolved() has not been called"
-        return (self.seed, *stream)
+        # The first lane has the seeds of a single rank. By rule 0, all lanes have them.
+        return (self.seed, *stream, lane) if lane and self.rule else (self.seed, *stream)

@@ -20,7 +20,7 @@ from mdstorm_backend.order.chunk import Chunk, Numbers
 from mdstorm_backend.order.lane_order import LaneOrder
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, ceil_div
 from mdstorm_backend.order.plan import Plan, Position, Samples
-from mdstorm_backend.order.state_values import damaged
+from mdstorm_backend.order.state_values import damaged, rule_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,11 @@ class ExactPlan(Plan):
             read = (one for one in lanes if one.consumed < position.consumed)
             lanes = (*read, own._replace(consumed=position.consumed))
         begin = replace(
-            position, first_epoch=position.pass_epoch, lanes=lanes, seed=self.order.seed
+            position,
+            first_epoch=position.pass_epoch,
+            lanes=lanes,
+            seed=self.order.seed,
+            rule=self.order.rule,
         )
         if begin.is_end or self._stop is None:
             return begin
@@ -137,7 +141,11 @@ class ExactPlan(Plan):
         elif 0 < position.consumed < num_rows and not position.is_end:
             raise damaged("it does not contain the lanes of its epoch: 'lanes' is empty")
         _ = self.resolved_start  # raises if too few rows remain
-        return position
+        return replace(position, rule=rule_of(ours))
+
+    def state_keys(self, position: Position) -> dict[str, Any]:
+        """Return the number of the rule."""
+        return {"rule": self.order.rule if position.rule is None else position.rule}
 
     def _check_lanes(self) -> None:
         """Raise StateMismatchError for lanes that no pass has where the plan starts."""
@@ -251,7 +259,8 @@ class ExactPlan(Plan):
             epoch = first_epoch + start // self.num_samples
             whole = [(rank, range(len(lanes.first_lane(rank))))] if not consumed else None
             for lane, used in whole or lanes.remaining(rank, consumed):
-                yield from self.order.chunks(self.bounds, lanes.first_lane(lane), epoch, used)
+                rows = lanes.first_lane(lane)
+                yield from self.order.chunks(self.bounds, rows, epoch, lane, used)
 
     def _starts(self) -> Iterator[int]:
         """Yield the number in the pass of the first sample of each epoch that the plan reads."""

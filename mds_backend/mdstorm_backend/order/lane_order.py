@@ -16,6 +16,10 @@ class LaneOrder(Protocol):
         """The seed of all permutations."""
 
     @property
+    def rule(self) -> int:
+        """See `LATEST_RULE`."""
+
+    @property
     def rank(self) -> int:
         """The rank of this process."""
 
@@ -38,11 +42,13 @@ class LaneOrder(Protocol):
     def rows(self, num_rows: int) -> range:
         """Return this rank's rows."""
 
-    def pieces(self, bounds: Numbers, rows: range, epoch: int) -> list[range]:
+    def pieces(self, bounds: Numbers, rows: range, epoch: int, lane: int) -> list[range]:
         """Return the part of `rows` in each shard, with the shards in the order of `epoch`."""
 
-    def chunks(self, bounds: Numbers, rows: range, epoch: int, used: range) -> Iterator[Chunk]:
+    def chunks(
+        self, bounds: Numbers, rows: range, epoch: int, lane: int, used: range
+    ) -> Iterator[Chunk]:
         """Yield the rows at the positions `used` in the order of `epoch`, by window or shard."""
 
-    def permutation(self, num_rows: int, epoch: int, number: int) -> Numbers:
-        """Return the permutation of the rows in window `number` of `epoch`."""
+    def permutation(self, num_rows: int, epoch: int, lane: int, number: int) -> Numbers:
+        """Return the permutation of the rows in window `number` of a lane in `epoch`."""

@@ -52,6 +52,8 @@ class Order(ABC):
         Whether 0 is a seed like others; otherwise, it means that no seed was passed.
     late_settings : tuple of str
         Names of the settings that are determined only where an epoch begins.
+    state_versions : range
+        Versions of states that it resumes from. The last one is written.
     reads_foreign : bool
         Whether it also resumes from states that MosaicML Streaming wrote.
     follows_world : bool or None
@@ -66,6 +68,7 @@ class Order(ABC):
     has_fixed_share: ClassVar[bool] = False
     zero_is_seed: ClassVar[bool] = True
     late_settings: ClassVar[tuple[str, ...]] = ()
+    state_versions: ClassVar[range] = range(5, 6)
     reads_foreign: ClassVar[bool] = False
 
     follows_world: bool | None = None

@@ -43,6 +43,9 @@ class Position:
         Empty at the beginning or end of an epoch.
     seed : int or None
         Seed from a state; None for the order's seed.
+    rule : int or None
+        Number of the rule in a state of the ``exact`` order: see `LATEST_RULE`; None for the
+        order's.
     num_canonical_nodes, initial_physical_nodes : int or None
         Values of the ``elastic`` order from a state; None for the order's and the world's values.
     end : int or None
@@ -62,6 +65,7 @@ class Position:
     first_epoch: int | None = None
     lanes: tuple[Lanes, ...] = ()
     seed: int | None = None
+    rule: int | None = None
     num_canonical_nodes: int | None = None
     initial_physical_nodes: int | None = None
     end: int | None = None
@@ -103,7 +107,7 @@ class Position:
         reason: str = "",
     ) -> Position:
         """Return another position in the same pass and order."""
-        order = self.seed, self.num_canonical_nodes, self.initial_physical_nodes
+        order = self.seed, self.rule, self.num_canonical_nodes, self.initial_physical_nodes
         return Position(epoch, consumed, self.pass_epoch, lanes, *order, end, row, reason=reason)
 
     def beginning_of(self, epoch: int) -> Position:

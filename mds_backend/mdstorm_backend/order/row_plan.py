@@ -22,7 +22,7 @@ from mdstorm_backend.order.chunk import Chunk
 from mdstorm_backend.order.lane_order import LaneOrder
 from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.order.plan import Plan, Position, Samples
-from mdstorm_backend.order.state_values import number
+from mdstorm_backend.order.state_values import number, rule_of
 
 #: More rows than any epoch has; used to combine an epoch and a number of rows into an offset.
 _MOST_ROWS = 1 << 40
@@ -98,7 +98,8 @@ class RowPlan(Plan):
     def resolved_start(self) -> Position:
         """The position where the plan begins, with the order's seed."""
         _ = self.rows  # checks the number of ranks
-        return replace(self.start, first_epoch=self.start.pass_epoch, seed=self.order.seed)
+        first_epoch, order = self.start.pass_epoch, self.order
+        return replace(self.start, first_epoch=first_epoch, seed=order.seed, rule=order.rule)
 
     @property
     def epochs(self) -> Iterator[int]:
@@ -144,6 +145,7 @@ class RowPlan(Plan):
     def state_keys(self, position: Position) -> dict[str, Any]:
         """Return the rank that a position describes, and the rows and batches that it counts."""
         keys = {
+            "rule": self.order.rule if position.rule is None else position.rule,
             "rank": self.order.rank,
             "row": position.row,
             "batch_size": self.batching.size,
@@ -158,7 +160,8 @@ class RowPlan(Plan):
         is valid for all ranks as long as batches are full, because rows are counted after the
         transform, and each rank has read the same number.
         """
-        position, order, batching = super().resumed(ours), self.order, self.batching
+        position = replace(super().resumed(ours), rule=rule_of(ours))
+        order, batching = self.order, self.batching
         _ = self.resolved_start  # raises if there are more ranks than rows
         if "row" not in ours:
             return position
@@ -249,9 +252,9 @@ class RowPlan(Plan):
         for epoch in self.epochs:
             row = 0
             chunks: Iterator[Chunk] = (
-                order.chunks(self.bounds, rows, epoch, range(len(rows)))
+                order.chunks(self.bounds, rows, epoch, order.rank, range(len(rows)))
                 if order.shuffles
-                else iter(order.pieces(self.bounds, rows, epoch))
+                else iter(order.pieces(self.bounds, rows, epoch, order.rank))
             )
             for chunk in chunks:
                 first, size = max(skipped - row, 0), self.batch_size or max(len(chunk), 1)

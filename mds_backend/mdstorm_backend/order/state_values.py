@@ -13,6 +13,11 @@ from mdstorm_backend.order.lanes import Lanes
 #: the recursion limit, because each change is a level of recursion in `EpochLanes`.
 _MOST_LANES = 256
 
+#: Number of the latest rule by which a seed determines the ``exact`` order. A run that began by an
+#: earlier rule keeps it. By rule 0, the one of states that have no number, all lanes are shuffled
+#: alike; by rule 1, independently of each other.
+LATEST_RULE = 1
+
 
 def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
     """Return the value of a key, which must be an integer from `least` to 2**63 - 1.
@@ -40,6 +45,23 @@ def flag(state: Mapping[str, Any], key: str) -> bool:
     if not isinstance(value, bool):
         raise damaged(f"{key!r} must be true or false, found {value!r}")
     return value
+
+
+def rule_of(ours: Mapping[str, Any]) -> int:
+    """Return the number of the rule in mdstorm's part of a state: see `LATEST_RULE`.
+
+    Raises
+    ------
+    StateMismatchError
+        If it is damaged, or there is no such rule yet.
+    """
+    rule = number(ours, "rule") if "rule" in ours else 0
+    if rule > LATEST_RULE:
+        raise StateMismatchError(
+            f"the state was written by a newer version of mdstorm: its order has rule {rule}, and "
+            f"this one has rules 0 to {LATEST_RULE}. Install that version of mdstorm or a newer one"
+        )
+    return rule
 
 
 def lanes_of(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:

@@ -109,7 +109,8 @@ class Refill:
 
     def _pieces(self, epoch: int) -> list[range]:
         """Return this rank's part of each shard, in the epoch's order."""
-        return self.plan.order.pieces(self.plan.bounds, self.plan.rows, epoch)
+        order = self.plan.order
+        return order.pieces(self.plan.bounds, self.plan.rows, epoch, order.rank)
 
     def _cut(self, piece: range) -> list[range]:
         """Cut a part of a shard into the slices for the transform."""
@@ -140,7 +141,7 @@ class Refill:
         bounds, order = np.cumsum([0] + [shard.num_samples for shard in shards]), self.plan.order
         size = int(bounds[-1])
         is_shuffled = order.shuffles and size > 0
-        chosen = order.permutation(size, epoch, number) if is_shuffled else range(size)
+        chosen = order.permutation(size, epoch, order.rank, number) if is_shuffled else range(size)
         window = Located(chosen, bounds)
         window.shards = shards
         return window

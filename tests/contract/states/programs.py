@@ -302,13 +302,24 @@ class Program:
                 states.append(made.take(before)[1])
         return states
 
-    def following(self, at: Path, states: list[Any]) -> list[list[list[Rows]]]:
-        """Load the states; return each rank's batches in the rest of the pass, and in the next."""
+    def following(
+        self, at: Path, states: list[Any], *, breaks: bool = False
+    ) -> list[list[list[Rows]]]:
+        """Load the states; return each rank's batches in the rest of the pass, and in the next.
+
+        With `breaks`, each rank takes another state after a batch, and loads it.
+        """
         ranks, found = self.ranks[-1], []
         for rank in range(ranks):
             made = self.reading(at, rank, ranks)
             made.load(states[rank if ranks == len(states) else 0])
-            passes = [made.take(ENDLESS if self.is_endless else None)[0]]
+            first: list[Rows] = []
+            if breaks:
+                first, state = made.take(1)
+                made = self.reading(at, rank, ranks)
+                made.load(state)
+            rest = made.take(ENDLESS - len(first) if self.is_endless else None)[0]
+            passes = [first + rest]
             if not self.is_endless:
                 made.again()
                 passes.append(made.take(None)[0])

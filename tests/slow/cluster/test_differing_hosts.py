@@ -81,9 +81,13 @@ def different(
 def newer(hosts: list[Host], elsewhere: list[object]) -> list[object]:
     """A version of mdstorm on the second host with newer state and cache formats."""
     engine = hosts[1].disk / "tmp" / "elsewhere" / "mds_backend" / "mdstorm_backend"
-    for file in ("loaders/state.py", "cache/directory.py"):
+    latest = {
+        "order/exact.py": r"(state_versions = range\(5, )7",
+        "cache/directory.py": r"^(_VERSION = )\d$",
+    }
+    for file, version in latest.items():
         raised, times = re.subn(
-            r"^(_?VERSION) = (\d)$", r"\1 = \g<2>9", (engine / file).read_text(), flags=re.MULTILINE
+            version, r"\g<1>69", (engine / file).read_text(), flags=re.MULTILINE
         )
         assert times == 1
         (engine / file).write_text(raised)

@@ -276,7 +276,7 @@ def test_state_lists_lanes_of_its_epoch_until_the_epoch_ends(numbers: Dataset) -
 
 
 @pytest.mark.parametrize(
-    ("version", "age"), [(None, "an older"), (1, "an older"), (4, "an older"), (6, "a newer")]
+    ("version", "age"), [(None, "an older"), (1, "an older"), (4, "an older"), (7, "a newer")]
 )
 def test_states_from_other_versions_raise_error(
     numbers: Dataset, version: int | None, age: str

@@ -44,7 +44,7 @@ IN_PARTS = pytest.mark.usefixtures("none_is_drawn_at_once")
 
 def pieces(order: ExactOrder, sizes: list[int], epoch: int = 0) -> list[range]:
     bounds = np.cumsum([0, *sizes])
-    return order.pieces(bounds, order.rows(sum(sizes)), epoch)
+    return order.pieces(bounds, order.rows(sum(sizes)), epoch, order.rank)
 
 
 def test_rows_of_a_rank_are_known_if_there_are_as_many_rows_as_ranks() -> None:
@@ -57,9 +57,9 @@ def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
     bounds, found = np.array([0, 50, 100]), set()
     for seed, epoch in product((1, 2), (0, 1)):
         order = ExactOrder(seed=seed, shuffle_rows=True)
-        for number, chunk in enumerate(order.chunks(bounds, range(100), epoch, range(100))):
+        for number, chunk in enumerate(order.chunks(bounds, range(100), epoch, 0, range(100))):
             rows = [row - 50 * number for row in Located(chunk, bounds).numbers()]
-            assert rows == order.permutation(50, epoch, number).tolist()
+            assert rows == order.permutation(50, epoch, 0, number).tolist()
             found.add(tuple(rows))
     assert len(found) == 8
 
@@ -69,7 +69,7 @@ def test_rows_in_large_windows_are_within_their_shards() -> None:
     sizes = np.array([400_000, *[1] * 1_500, 200_000])  # many small shards between large ones
     bounds = np.concatenate([[0], np.cumsum(sizes)])
     order = ExactOrder(seed=1, window=int(bounds[-1]))
-    (window,) = order.chunks(bounds, range(bounds[-1]), 0, range(bounds[-1]))
+    (window,) = order.chunks(bounds, range(bounds[-1]), 0, 0, range(bounds[-1]))
     assert isinstance(window, RowsOnDemand)
     found = window.found()
     assert found.rows.min() == 0
@@ -79,7 +79,7 @@ def test_rows_in_large_windows_are_within_their_shards() -> None:
 def test_window_contains_exactly_the_rows_that_it_permutes() -> None:
     bounds = np.array([0, 5, 6, 10, 30])
     order = ExactOrder(seed=1, shuffle_shards=True, window=8)
-    for chunk in order.chunks(bounds, range(3, 25), 0, range(22)):
+    for chunk in order.chunks(bounds, range(3, 25), 0, 0, range(22)):
         assert isinstance(chunk, RowsOnDemand)
         found, places = chunk.window.places(np.arange(30))
         assert found.tolist() == chunk.window.rows(range(len(found))).numbers[places].tolist()
@@ -183,7 +183,9 @@ def test_rows_read_in_arbitrary_parts_equal_rows_read_in_whole_windows(
     bounds = np.cumsum([0, *sizes])
     order = ExactOrder(seed=seed, shuffle_shards=True, window=window)
     rows = order.rows(sum(sizes))
-    whole = [Located(c, bounds).numbers() for c in order.chunks(bounds, rows, 0, range(len(rows)))]
+    whole = [
+        Located(c, bounds).numbers() for c in order.chunks(bounds, rows, 0, 0, range(len(rows)))
+    ]
     samples = list(chain.from_iterable(whole))
     assert sorted(samples) == list(rows)
     shards = np.searchsorted(bounds, np.arange(len(rows)), side="right")
@@ -192,7 +194,7 @@ def test_rows_read_in_arbitrary_parts_equal_rows_read_in_whole_windows(
         assert len(chunk) == np.isin(shards, shards[chunk]).sum()
     start = data.draw(st.integers(0, len(rows)))
     stop = data.draw(st.integers(start, len(rows)))
-    part = order.chunks(bounds, rows, 0, range(start, stop))
+    part = order.chunks(bounds, rows, 0, 0, range(start, stop))
     halves = [c[half] for c in part for half in (slice(len(c) // 2), slice(len(c) // 2, None))]
     found = [Located(half, bounds).numbers() for half in halves]
     assert list(chain.from_iterable(found)) == samples[start:stop]
