@@ -18,6 +18,7 @@ from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
 from mdstorm_migrate.run.before import before_running
 from mdstorm_migrate.run.discover import Skipped, code_in_skipped, project_of
+from mdstorm_migrate.run.ignored import uncommitted_in
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import examine
 from mdstorm_migrate.run.writing import write_all
@@ -211,12 +212,19 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     )
     outcomes = examined.outcomes
     examined.outcomes = []
+    if report.write and any(one.changed for one in outcomes):
+        printer.uncommitted([one for one in map(uncommitted_in, roots) if one])
     for outcome in write_all(outcomes, options["backup"]) if report.write else outcomes:
         examined.outcomes.append(outcome)
         if outcome.has_results:
             report.files.append(FileReport(outcome))
             printer.file(report.files[-1])
     report.conditions = before_running(examined, settings)
+    report.num_read = len(paths)
+    facts = examined.project.facts.values()
+    report.is_used = bool(
+        report.files or report.conditions or report.totals.failed or any(one.needs for one in facts)
+    )
     printer.summary(report)
     written = write_reports(reports, lambda format_: FORMATS[format_](report))
     totals = report.totals

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from itertools import chain
 
-from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, find_requirements
 from mdstorm_migrate.packaging.rewriting import CONDA, Place, manual, rewrite_requirement
@@ -72,8 +72,10 @@ _END = (
 )
 #: The text between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
+#: The text between the command of a container and its arguments, which are one command.
+_ARGUMENTS = r"""["']?[ \t]*\]?,?\s*["']?\bargs["']?[ \t]*:\s*(?:\[\s*|-[ ]+)?["']?"""
 #: The same, also for the items of a list on lines of their own.
-_NEXT_WORD = rf"""(?:{_GAP}|["']?[ \t]*\r?\n[ \t]*-[ ]+["']?)"""
+_NEXT_WORD = rf"""(?:{_GAP}|["']?[ \t]*\r?\n[ \t]*-[ ]+["']?|{_ARGUMENTS})"""
 
 #: A module that is run, as ``python -m petastorm.etl.x``.
 _RUN = re.compile(rf"""(?<![\w-])-m{_NEXT_WORD}(?P<path>{OLD_ROOT}(?:\.\w+)+)""")
@@ -120,7 +122,8 @@ _PROGRAMS = re.compile(r"(?!(?:\./)?bin/\Z)(?!.*://).*\b(?:bin|Scripts)[/\\]")
 #: imports from modules.
 _CODE = re.compile(
     r"""(?:\bpython[\d.]*|\$[({]?PY[^\s"']*)["']?(?:,?[ \t]+["']?-\w["']?)*?
-    ,?[ \t]+["']?-c["']?,?[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""",
+    ,?[ \t]+["']?-c(?:["']?,?[ \t]+|["']?[ \t]*\]?,?\s*["']?\bargs["']?[ \t]*:\s*(?:\[\s*|-[ ]+))
+    (\\?["'])(?P<code>(?s:.)*?)\1""",
     re.VERBOSE,
 )
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
@@ -168,11 +171,50 @@ _FOLDED = re.compile(
 )
 
 
+#: A comment in JSON, or a string, in which none begins.
+_IN_JSON = re.compile(r""""(?:[^"\\\n]|\\.)*"|(?P<text>//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)""")
+#: The title of a step or a task; without a dash before it, a list of packages has commas.
+_TITLE = re.compile(
+    r"^[ \t]*(?:-[ ]+(?:name|displayName)[ ]*:[ ]+(?P<text>\S+[ ][^\n]*)"
+    r"|(?:name|displayName|description)[ ]*:[ ]+(?P<plain>[^\s,]+[ ][^\n,]*))$",
+    re.MULTILINE,
+)
+#: The words of a message that a command shows, but does not give to a file or to another command.
+_MESSAGE = re.compile(
+    r"""(?<![\w./$-])(?:echo|printf)
+    (?P<text>(?:[ \t]+(?:"(?:[^"\\\n`$]|\\.|\$(?!\())*"|'[^'\n]*'|(?!\\\r?\n)[^\s"'`;&|<>()]+))+)
+    (?=[ \t]*(?:1?>&2[ \t]*)?(?:[;)\r\n"'\]}]|&&|\|\||\Z))""",
+    re.VERBOSE,
+)
+
+
 def command_text(document: Document) -> str:
-    """Return the text of a document, with spaces for the line breaks that YAML folds."""
-    if document.kind != "cluster" or ">" not in document.text:
-        return document.text
-    return _FOLDED.sub(lambda one: one["header"] + one["lines"].replace("\n", " "), document.text)
+    """Return the text of a document in which commands are looked for, of the same length.
+
+    It has spaces for what is shown to people and not run, and for line breaks that YAML folds.
+    """
+    return (
+        document.text if document.kind == "python" else _command_text(document.kind, document.text)
+    )
+
+
+@lru_cache(maxsize=4)
+def _command_text(kind: Kind, text: str) -> str:
+    if kind == "cluster":
+        text = _blanked(_IN_JSON if text.lstrip().startswith("{") else _TITLE, text)
+        text = _FOLDED.sub(lambda one: one["header"] + one["lines"].replace("\n", " "), text)
+    return _blanked(_MESSAGE, text) if "echo" in text or "printf" in text else text
+
+
+def _blanked(pattern: re.Pattern[str], text: str) -> str:
+    """Return a text with spaces where a pattern has a group with what is not run."""
+
+    def blank(found: re.Match[str]) -> str:
+        start, stop = (one - found.start() for one in found.span(found.lastgroup or 0))
+        is_shown = found.lastgroup is not None
+        return found[0][:start] + " " * (stop - start) + found[0][stop:] if is_shown else found[0]
+
+    return pattern.sub(blank, text)
 
 
 def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
@@ -275,13 +317,14 @@ def looks(document: Document, rule: str) -> Iterator[Edit | Finding]:
     """
     needs = document.needs
     is_moved = needs.moved and not (needs.importers and document.kind == "python")
-    if needs.is_unused or not is_moved or "pip" not in document.text:
+    text = command_text(document)
+    if needs.is_unused or not is_moved or "pip" not in text:
         return
-    for found in _LOOKS.finditer(document.text):
+    for found in _LOOKS.finditer(text):
         start, stop = found.span(found.lastgroup or 0)
-        if not is_commented_out(document.text, start):
+        if not is_commented_out(text, start):
             what = "this looks for Petastorm among the installed packages"
-            if not needs.refuses and _IF_MISSING.match(document.text, stop):
+            if not needs.refuses and _IF_MISSING.match(text, stop):
                 yield Edit(rule, "exact", start, stop, NEW_ROOT, "look for mdstorm", topic="run")
                 continue
             yield Finding(rule, "manual", start, stop, what, f"{what}: look for mdstorm")
@@ -311,7 +354,7 @@ def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterat
     While Petastorm stays, code that works with either library is left, and what mdstorm also has
     is changed by hand if only Petastorm is installed there.
     """
-    needs, text = document.needs, document.text
+    needs, text = document.needs, command_text(document)
     for one in runs(text, rule, start, stop):
         if isinstance(one, Finding):
             is_wanted = bool(one.holds) or not needs.is_unused

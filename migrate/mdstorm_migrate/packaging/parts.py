@@ -173,7 +173,15 @@ def _stages(text: str) -> list[Part]:
 
 
 _KEYS = "jobs|services|containers|initContainers|templates"
-_HEADER = re.compile(rf"^(?P<indent>[ ]*)(?P<key>{_KEYS}):[ \t]*(?:\#[^\n]*)?\r?$", re.MULTILINE)
+_HEADER = re.compile(
+    rf"""^(?P<indent>[ ]*)["']?(?P<key>{_KEYS})["']?:[ \t]*(?:\#[^\n]*)?\r?$""", re.MULTILINE
+)
+#: The beginning of a text in YAML on lines of its own.
+_BLOCK_TEXT = re.compile(
+    r"^(?P<indent>[ ]*(?:-[ ]+)*)[^\s#-][^\n]*[:\s-][ ]*[|>][-+\d]*[ ]*(?:\#[^\n]*)?\r?\n",
+    re.MULTILINE,
+)
+_TEXT_LINE = re.compile(r"(?P<indent>[ ]*)(?P<text>[^\n]*)(?:\n|\Z)")
 _LINE = re.compile(r"^(?P<indent>[ ]*)(?P<text>[^\s#][^\n]*)\n?", re.MULTILINE)
 _DOCUMENT = re.compile(r"(?<=\n)---(?![^\s])")
 _SCRIPT = re.compile(r"^[ ]+script:", re.MULTILINE)
@@ -214,10 +222,29 @@ def _is_direct(text: str) -> bool:
 
 def _in_yaml(text: str) -> Iterator[Part]:
     """Yield the services, jobs and containers in YAML, and other documents if it has several."""
+    text = _without_texts(text)
     starts = [0, *(one.start() for one in _DOCUMENT.finditer(text))]
     for start, stop in pairwise([*starts, len(text) + 1]):
         found = list(_blocks(text, start, stop))
         yield from found or ([Part(((start, stop),))] if len(starts) > 1 else ())
+
+
+def _without_texts(text: str) -> str:
+    """Return YAML in which lines of a text, such as a script, do not begin like keys or documents.
+
+    A script may write other YAML.
+    """
+    at, pieces = 0, []
+    while (found := _BLOCK_TEXT.search(text, at)) is not None:
+        stop = found.end()
+        while (line := _TEXT_LINE.match(text, stop)) and line.end() > stop:
+            if line["text"].strip() and len(line["indent"]) <= len(found["indent"]):
+                break
+            stop = line.end()
+        written = re.sub(r"(?m)^([ ]*)\S", r"\1.", text[found.end() : stop])
+        pieces += [text[at : found.end()], written]
+        at = stop
+    return "".join([*pieces, text[at:]])
 
 
 def _blocks(text: str, start: int, stop: int) -> Iterator[Part]:

@@ -191,6 +191,10 @@ class Report:
         The skipped paths, with the reasons.
     conditions : list of Condition
         Conditions to meet before the code runs.
+    num_read : int
+        Number of files that were read.
+    is_used : bool
+        Whether any of them uses the library, or uses mdstorm.
     """
 
     settings: Settings
@@ -198,6 +202,8 @@ class Report:
     files: list[FileReport] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
+    num_read: int = 0
+    is_used: bool = True
 
     def items(self) -> list[tuple[FileReport, Item]]:
         """Return all items with their files."""

@@ -47,6 +47,12 @@ class Printer:
         if one.is_error or not self.quiet:
             self._say(f"{one.path}: {'error' if one.is_error else 'skipped'}: {one.reason}")
 
+    def uncommitted(self, folders: Sequence[int]) -> None:
+        """Print that there are uncommitted changes in the repositories of some folders."""
+        if folders and not self.quiet:
+            files = "1 file has" if sum(folders) == 1 else f"{sum(folders):,} files have"
+            self._say(f"{files} uncommitted changes: commit them first to see and undo the edits")
+
     def file(self, one: FileReport) -> None:
         """Print the problems and the diff of a file, and with `verbose` its edits and findings."""
         for problem in one.problems:
@@ -68,6 +74,13 @@ class Printer:
             for file, item in report.items()
             if item.is_left and isinstance(item.found, Finding)
         ]
+        if not report.is_used:
+            files = "file was" if report.num_read == 1 else "files were"
+            library = (
+                "MosaicML Streaming" if report.settings.library == "streaming" else "Petastorm"
+            )
+            self._say(f"no file here uses {library}; {report.num_read:,} {files} read")
+            return
         (_, changed, what), *others = report.counts()
         lines = [] if self.verbose else _causes(found)
         lines.append(f"{changed:,} {what}")
@@ -176,6 +189,9 @@ def _next(report: Report, verbose: bool) -> str:
         return f"next: {', then '.join(steps)}"
     if totals.failed:
         return "the other files are done"
+    if broken := sum(one.breaks for one in report.conditions):
+        places = "place" if broken == 1 else f"{broken:,} places"
+        return f"next: change the {places} above; until then, `--check` exits with 1"
     if totals.note:
         return f"no edits are left; check the notes{'' if verbose else ', which -v lists'}"
     if any(one.subject == "streaming" for one in report.conditions):

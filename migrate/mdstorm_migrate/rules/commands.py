@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import (
+    command_text,
     install_commands,
     installed,
     is_commented_out,
@@ -90,7 +91,7 @@ def elsewhere(
     They have a version, or a variable has them that is for pip, by its name, or that a command
     installs. They may also be the lines of a list that a command writes.
     """
-    text = document.text
+    text = command_text(document)
     for found in find_requirements(text):
         start, stop = found.start, found.stop
         is_known = any(one.start < stop and start < one.stop for one in results)

@@ -93,6 +93,11 @@ _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
 _EXAMPLE = re.compile(
     r"""(?:^[ \t]*|(?<=["']))(?:>>>|\.\.\.)[ \t](?P<code>[^\r\n]*)""", re.MULTILINE
 )
+#: The lines after one of an example, and a dotted name in them, also as a whole string.
+_SHOWN = re.compile(r"(?:[^\r\n\"]*\r?\n(?![ \t]*(?:>>>|\.\.\.|\"\"\"|'''|\r?\n)))+[^\r\n]*")
+_PATH = re.compile(
+    rf"""(?P<mark>(?<=['"]))?(?<![\w./-])(?P<path>{names.OLD_ROOT}(?:\.\w+)*)(?(mark)(?=['"]))"""
+)
 #: Methods that return the items of a table.
 _ITEMS = frozenset({"items", "keys", "values"})
 #: Names to which examples are assigned that `doctest` runs.
@@ -258,9 +263,22 @@ def _examples(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Fin
     else:
         for one in lines:
             yield from renamed_in_code(module.text, CODE, *one.span("code"))
+            yield from _expected(module, one.end(), whole[1])
         return
     span = lines[0].span("code") if lines else whole
     yield Finding(CODE, "manual", *span, what, f"{what}: change it by hand")
+
+
+def _expected(module: PythonModule, start: int, stop: int) -> Iterator[Edit | Finding]:
+    """Yield edits to the lines that an example shows, up to the next one or an empty line."""
+    shown = _SHOWN.match(module.text, start, stop)
+    for found in _PATH.finditer(module.text, *shown.span()) if shown is not None else ():
+        path, span = found["path"], found.span("path")
+        if names.missing(path) is None and found["mark"] is not None:
+            yield _renamed(path, *span, span[0], None)
+        else:
+            what = f"this example shows `{path}`"
+            yield Finding(CODE, "manual", *span, what, f"{what}: check what mdstorm shows")
 
 
 def _allowed(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:

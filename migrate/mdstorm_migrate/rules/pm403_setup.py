@@ -49,7 +49,10 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         )
         for string in strings:
             yield from _string_results(module, string, waits=waits)
-        yield from looks(module.document, CODE)
+        spans = [module.span(one) for one in strings]
+        for found in looks(module.document, CODE):  # not in a magic, which has its own rule
+            if any(start <= found.start < stop for start, stop in spans):
+                yield found
         return
     results = [*rewrite_listed(module, CODE), *rewrite_commands(module, CODE)]
     yield from [*results, *elsewhere(module, results, CODE)]

@@ -27,6 +27,7 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.mosaicml.names import FRONT
 from mdstorm_migrate.packaging.commands import (
     TARGETS,
+    command_text,
     dotted_values,
     installs_all,
     is_commented_out,
@@ -325,6 +326,11 @@ def facts(
     kind = before.kind or kind_of(path)
     is_list = known is not None or kind in LISTS or is_setup_script(path)
     installation = _installation(path, describing, kind) if is_list else {}
+    if is_list and modules and describing and all(one.kind == "python" for one in describing):
+        # The name in another string, such as a description, requires nothing.
+        roots = {root for root in ROOTS if any(_requires(one, root) for one in modules)}
+        for name in ("installs", "beside"):
+            installation[name] = installation[name] - ({*ROOTS} - roots)
     if not is_list and before.seen.versions:  # it may describe where a list is installed
         described = "\n".join(one.text for one in describing)
         installation["paths"] = frozenset(_paths(described))
@@ -388,7 +394,9 @@ def linked(path: Path, data: bytes, known: Parsed | None) -> Facts:
 def _linked(path: Path, data: bytes, known: Parsed | None, file: DecodedFile) -> Facts:
     text = data.decode("utf-8", "replace")
     modules = known.modules if known is not None else ()
-    is_installing = is_setup_script(path) or any(map(_requires, modules))
+    is_installing = is_setup_script(path) or any(
+        _requires(module, root) for module in modules for root in ROOTS
+    )
     is_whole = known is not None and len(file.documents) == 1
     return Facts(
         kind=file.documents[0].kind if is_whole else None,
@@ -490,7 +498,7 @@ def _named_in(document: Document) -> Iterator[str]:
             found = [one.replace(":", ".") for one in names]
             yield from [*found, *_used_pandas("\n".join(found))]
     if document.kind in COMMANDS:
-        yield from libraries_run(document.text)
+        yield from libraries_run(command_text(document))
     is_kept = document.kind in ("pyproject", "setup_cfg") and pm414_settings.needs_petastorm(
         document
     )
@@ -571,7 +579,7 @@ def _run_by(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Findi
 
 def _shared(documents: Iterable[Document], modules: Iterable[PythonModule]) -> Iterator[str]:
     """Yield what commands run of Petastorm that mdstorm also has."""
-    texts = (one.text for one in documents if one.kind in COMMANDS)
+    texts = (command_text(one) for one in documents if one.kind in COMMANDS)
     found = [(text, runs(text, "", 0, len(text))) for text in texts]
     strings = ((module, one) for module in modules for one in _commands(module))
     found += [(str(one.value), _run_by(module, one)) for module, one in strings]
@@ -655,8 +663,8 @@ def _docstrings(modules: Sequence[PythonModule]) -> Iterator[str]:
 
 def _installation(path: Path, documents: Sequence[Document], kind: Kind | None) -> dict[str, Any]:
     """Return the facts about what a file requires or installs; a constraint does neither."""
-    text = "".join(one.text for one in documents)
-    commands = "\n".join(one.text for one in documents if one.kind in RUNNING)
+    text = "".join(map(command_text, documents))
+    commands = "\n".join(command_text(one) for one in documents if one.kind in RUNNING)
     code = "\n".join(one.text for one in documents if one.kind == "python")
     copies = frozenset(word for one in _COPY.findall(commands) for word in _WORD.findall(one))
     extras = _REQUIRED_EXTRAS.findall(text)
@@ -698,12 +706,13 @@ def _lists(text: str) -> Iterator[str]:
         yield from (one for one in names if _LIST_SUFFIX.search(one))
 
 
-def _requires(module: PythonModule) -> bool:
+def _requires(module: PythonModule, root: str) -> bool:
     """Whether code requires or installs one of the libraries."""
-    if NEW_ROOT in module.text and _REQUIRED.search(module.text):
-        for string in module.scopes.nodes[ast.Constant]:
-            if NEW_ROOT in str(string.value) and any(
-                one.tool is not None for one in required_in(module, string, NEW_ROOT)
-            ):
-                return True
-    return OLD_ROOT in module.text.lower() and pm403_setup.requires(module)
+    if root == OLD_ROOT:
+        return OLD_ROOT in module.text.lower() and pm403_setup.requires(module)
+    return _REQUIRED.search(module.text) is not None and any(
+        one.tool is not None
+        for string in module.scopes.nodes[ast.Constant]
+        if NEW_ROOT in str(string.value)
+        for one in required_in(module, string, NEW_ROOT)
+    )

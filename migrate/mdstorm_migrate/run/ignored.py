@@ -65,6 +65,21 @@ def list_files(directory: Path) -> Listing:
     return listing
 
 
+def uncommitted_in(path: Path) -> int:
+    """Return how many files at or under a path have changes that are not committed, 0 without git.
+
+    Files that git does not track do not count.
+    """
+    folder = path if path.is_dir() else path.parent
+    if repository_of(folder.resolve()) is None:
+        return 0
+    try:
+        done = _git(folder, "status", "--porcelain", "-z", "--untracked-files=no", "--", ".")
+    except OSError:
+        return 0  # git cannot be run, which the listing of the files has reported
+    return done.stdout.count(b"\0")
+
+
 def _git(directory: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     # A repository's configuration may set a command that git runs to watch files; the first setting
     # disables it. Without the second, git refuses repositories that belong to other users, as in

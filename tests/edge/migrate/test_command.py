@@ -146,6 +146,45 @@ def test_summary_suggests_next_step(tmp_path: Path) -> None:
     assert run(tmp_path).stderr.endswith("next: `mdstorm migrate --from streaming`\n")
 
 
+def test_summary_tells_why_check_fails(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.py": AFTER, "requirements.txt": "mdstorm\nnumpy==1.16\n"})
+    done = run("--check", tmp_path)
+    assert done.exit_code == 1
+    assert done.stderr.endswith(
+        "next: change the place above; until then, `--check` exits with 1\n"
+    )
+
+
+@each("-v", "-w", "--check")
+def test_folder_without_petastorm_is_reported_with_number_of_files(
+    option: str, tmp_path: Path
+) -> None:
+    write_files(tmp_path, {"a.py": "x = 1\n", "requirements.txt": "numpy\n"})
+    done = run(option, tmp_path)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == "no file here uses Petastorm; 2 files were read\n"
+
+
+def test_uncommitted_changes_are_reported_before_files_are_written(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        user = ("-c", "user.name=x", "-c", "user.email=x@example.com")
+        subprocess.run(["git", *user, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    write_modules(tmp_path, a=BEFORE, b="x = 1\n")
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "x")
+    warning = "1 file has uncommitted changes: commit them first to see and undo the edits\n"
+    assert warning not in run("-w", tmp_path).stderr
+    write_modules(tmp_path, a=BEFORE, b="x = 2\n")
+    git("add", "a.py")
+    git("commit", "-m", "x", "--allow-empty")
+    assert warning not in run(tmp_path).stderr
+    done = run("-w", tmp_path)
+    assert (done.exit_code, (tmp_path / "a.py").read_text()) == (0, AFTER)
+    assert done.stderr.startswith(warning)
+
+
 def test_rules_are_listed_and_explained() -> None:
     listed = run("--list-rules")
     assert listed.exit_code == 0

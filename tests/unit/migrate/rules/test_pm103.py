@@ -79,6 +79,22 @@ def test_example_in_docstring_moves_with_code(text: str) -> None:
     check_noop(text, "a.py")
 
 
+def test_what_example_shows_moves_or_needs_manual_review() -> None:
+    text = (
+        '"""Rows.\n\n>>> from petastorm import make_reader\n>>> make_reader.__module__\n'
+        '\'petastorm.reader\'\n{}\nThis is not petastorm.reader.\n"""\nfrom petastorm import make_reader\n'
+    )
+    shown = ">>> make_reader(u)\n<petastorm.reader.Reader object>\n"
+    found = migrate(text.format(shown), path="a.py", todo=False)
+    moved = found.output.replace("mdstorm", "petastorm")
+    assert moved == text.format(shown)
+    assert "'mdstorm.reader'" in found.output
+    assert shown in found.output
+    assert "not petastorm" in found.output
+    (one,) = (one for one in found.findings if one.rule == "PM103" and one.cls == "manual")
+    assert one.message == "this example shows `petastorm.reader.Reader`"
+
+
 @each(
     'v = {n: version(n) for n in ["petastorm"]}\nv["petastorm"]',
     'for n in ["petastorm"]: log(version(n)), run(n)',

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.kit.migrating import (
     check_held,
+    check_moves,
     check_noop,
     check_rewrite,
     check_silence,
@@ -175,6 +176,26 @@ def test_search_for_petastorm_needs_manual_review_unless_it_stays(
     assert "PM406" in [one.rule for one in found]  # mdstorm is installed beside it
 
 
+@each(
+    "echo 'first: pip install petastorm'\n",
+    'python --version || echo "pip install petastorm==0.12" >&2\n',
+    "if x; then echo run petastorm-generate-metadata.py --dataset_url x; fi\n",
+    'printf "%s" "python -m petastorm.etl.dataset_metadata"\n',
+)
+def test_message_that_goes_to_no_file_is_unchanged(text: str) -> None:
+    check_silence(text, "setup.sh")
+
+
+@each(
+    "echo 'pip install petastorm' > go.sh\n",
+    "echo pip install petastorm | bash\n",
+    'echo "$(pip install petastorm)"\n',
+    "echo 'now' && pip install petastorm\n",
+)
+def test_message_that_is_run_installs_mdstorm(text: str) -> None:
+    check_moves(text, "setup.sh")
+
+
 @each("pip install --no-deps {} && x", "pip install --target lib {} --no-deps")
 def test_installation_without_dependencies_needs_manual_review(command: str) -> None:
     check_held(command.format("petastorm==0.12") + "\n", "PM406", "petastorm==0.12", "run.sh")
@@ -182,7 +203,6 @@ def test_installation_without_dependencies_needs_manual_review(command: str) -> 
 
 @each(
     "cp {0} /app/ && chmod +x {0}",
-    "echo run {0} first",
     "curl -O https://example.com/bin/{0} --dataset_url",
     "python {0} --dataset_url a",
     "spark-submit --master yarn {0} --dataset_url a",

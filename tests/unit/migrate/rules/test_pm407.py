@@ -2,6 +2,8 @@
 
 from tests.kit.migrating import check_rewrite, each
 
+from mdstorm_migrate.api import migrate
+
 NOTEBOOK = "# Databricks notebook source\n# MAGIC {}\n\n# COMMAND ----------\n\n{}\n"
 CODE = "from {}.pytorch import DataLoader"
 
@@ -25,3 +27,9 @@ def test_pip_magic_keeps_petastorm_while_code_imports_it() -> None:
     text = before.replace("import petastorm\n", "import mdstorm\n")
     after = text.replace("petastorm==0.12.1", "mdstorm petastorm==0.12.1")
     check_rewrite(text, after, "notebook.py", todo=False)
+
+
+def test_search_for_petastorm_in_magic_is_found_once() -> None:
+    text = NOTEBOOK.format("%pip list | grep petastorm", CODE.format("petastorm"))
+    found = [one for one in migrate(text, path="notebook.py").findings if one.cls == "manual"]
+    assert [one.rule for one in found] == ["PM407"]

@@ -1,6 +1,6 @@
 """PM409: cluster and job definitions."""
 
-from tests.kit.migrating import check_held, check_noop, check_rewrite, each
+from tests.kit.migrating import check_held, check_noop, check_rewrite, check_silence, each
 
 
 @each(
@@ -32,6 +32,21 @@ from tests.kit.migrating import check_held, check_noop, check_rewrite, each
     ),
     (
         "a.yml",
+        'command: ["python", "-m"]\nargs: ["petastorm.etl.petastorm_generate_metadata", "-x"]\n',
+        'command: ["python", "-m"]\nargs: ["mdstorm.etl.petastorm_generate_metadata", "-x"]\n',
+    ),
+    (
+        "a.yml",
+        "command:\n- python\n- -m\nargs:\n- petastorm.etl.dataset_metadata\n",
+        "command:\n- python\n- -m\nargs:\n- mdstorm.etl.dataset_metadata\n",
+    ),
+    (
+        "a.json",
+        '{"command": ["python", "-c"], "args": ["import petastorm.reader"]}\n',
+        '{"command": ["python", "-c"], "args": ["import mdstorm.reader"]}\n',
+    ),
+    (
+        "a.yml",
         "command:\n- petastorm-generate-metadata.py\n- --dataset_url\n- x\n",
         "command:\n- mdstorm-generate-metadata.py\n- --dataset_url\n- x\n",
     ),
@@ -49,6 +64,18 @@ def test_requirements_and_commands_in_json_and_yaml_are_rewritten(
 )
 def test_yaml_list_is_read_as_commands_or_as_words_of_one_command(text: str) -> None:
     check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), ".gitlab-ci.yml")
+
+
+@each(
+    ("ci.yml", "- name: pip install petastorm\n  run: make\n"),
+    ("ci.yml", "- run: make\n  name: Run python -m petastorm.etl.dataset_metadata\n"),
+    ("azure-pipelines.yml", "- script: make\n  displayName: pip install petastorm\n"),
+    ("devcontainer.json", '{\n  // pip install petastorm==0.12\n  "image": "x"\n}\n'),
+    ("devcontainer.json", '{\n  "a": "https://x", // pip install petastorm\n  "image": "x"\n}\n'),
+    ("devcontainer.json", "{\n  /* python -m petastorm.reader,\n  pip install petastorm */}\n"),
+)
+def test_title_and_comment_are_unchanged(path: str, text: str) -> None:
+    check_silence(text, path)
 
 
 @each(

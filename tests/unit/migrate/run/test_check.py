@@ -147,6 +147,29 @@ spec:
       containers:
         - args: ["-c", "pip install petastorm && {SCRIPT}"]
 """
+_QUOTED = f"""\
+"services":
+  'bench':
+    command: pip install petastorm && {SCRIPT}
+  "train":
+    command: pip install {{}} && python t.py
+"""
+_WRITES_YAML = f"""\
+jobs:
+  bench:
+    steps:
+      - run: |
+          echo > a.yml <<END
+          ---
+          services:
+            a: {{}}
+      - run: pip install petastorm
+      - run: {SCRIPT}
+  train:
+    steps:
+      - run: pip install {{}}
+      - run: python t.py
+""".replace("a: {}", "a: 1")
 _TOX = f"""\
 [testenv]
 deps = {{}}
@@ -166,6 +189,8 @@ commands = {SCRIPT}
     ("Dockerfile", _ON_STAGE),
     ("Dockerfile", _BUILT),
     ("pod.yaml", _CONTAINERS),
+    ("docker-compose.yml", _QUOTED),
+    (".github/workflows/ci.yml", _WRITES_YAML),
     ("tox.ini", _TOX),
 )
 def test_part_with_own_installation_keeps_petastorm_only_there(
@@ -175,6 +200,15 @@ def test_part_with_own_installation_keeps_petastorm_only_there(
     after = written(tmp_path, files)
     assert after == {"t.py": MOVED, name: text.format("mdstorm"), "requirements.txt": "mdstorm\n"}
     assert conditions(tmp_path, "misfit", "python") == []
+
+
+@each("description='petastorm experiments'", "keywords=['petastorm', 'spark']", "name='petastorm'")
+def test_name_in_other_argument_of_setup_requires_nothing(argument: str, tmp_path: Path) -> None:
+    setup = f"from setuptools import setup\nsetup(version='0.1', {argument})\n"
+    files = {"src/a.py": READS, "requirements.txt": "-e .\npetastorm==0.12.1\n", "setup.py": setup}
+    after = written(tmp_path, files)
+    assert (after["src/a.py"], after["requirements.txt"]) == (MOVED, "-e .\nmdstorm\n")
+    assert conditions(tmp_path, "misfit") == []
 
 
 @each((".sh", ""), ("", "#!/bin/bash\n"))
