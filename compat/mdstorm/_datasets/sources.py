@@ -77,6 +77,7 @@ def open_source(
     is_named: bool = True,
     keep_row_groups: bool = False,
     may_be_unfinished: bool = False,
+    partitioned: bool = True,
 ) -> SampleDataset:
     """Open what a user passed, as it is stored. There is no other way from a URL to a dataset.
 
@@ -101,6 +102,8 @@ def open_source(
         Whether each row group of a table is a shard.
     may_be_unfinished : bool
         Whether a job may still be writing Parquet files.
+    partitioned : bool
+        Whether directories of Parquet files have partition columns.
 
     Raises
     ------
@@ -125,6 +128,7 @@ def open_source(
         is_named=is_named,
         keep_row_groups=keep_row_groups,
         may_be_unfinished=may_be_unfinished,
+        partitioned=partitioned,
     )
     if dataset.columns_left_out and not dataset.schema.names:
         raise errors.NoMatchingFieldsError(

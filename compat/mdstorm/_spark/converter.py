@@ -15,6 +15,7 @@ from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.converter_files import (
     ColumnNames,
     CountedFiles,
+    KeptDataset,
     ModelInputs,
     ReadFiles,
     make_tf_dataset,
@@ -75,8 +76,6 @@ class SparkDatasetConverter(Openable, Described):
     _mdstorm_decimals: str | None = None
     #: The default of the methods' argument `dtype`, for data that are read in place.
     _mdstorm_dtype: str | None = None
-    #: The dataset that was opened when the converter was created, for `repr`; never pickled.
-    _mdstorm_known: Any = None
     #: Signals to other processes that the copy is in use, as long as the converter or one of its
     #: loaders exists.
     _mdstorm_use: Renewed | None = None
@@ -420,14 +419,15 @@ class SparkDatasetConverter(Openable, Described):
     def __getstate__(self) -> dict[str, Any]:
         check_no_secrets(self._mdstorm_storage_options or {})
         kept = self.__dict__.items()
-        return {name: value for name, value in kept if name not in ("_mdstorm_known", "dataset")}
+        return {name: value for name, value in kept if name not in ("_mdstorm_kept", "dataset")}
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         place = self.cache_dir_url or directory_of(self.file_urls)
         rows, files = counted(self.dataset_size, "row"), len(self.file_urls)
         line = [repr(shown_url(place)), rows, counted(files, "file")]
-        if self._mdstorm_known is not None:
-            line.append(human_bytes(self._mdstorm_known.nbytes))
+        known = self._mdstorm_kept.dataset
+        if known is not None:
+            line.append(human_bytes(known.nbytes))
         found = describe_place(place, full=full)
         if self._mdstorm_is_deleted:
             return replace(found, line=[line[0], "deleted"])
@@ -435,10 +435,9 @@ class SparkDatasetConverter(Openable, Described):
         if found.headings:  # the headings describe the index, which may list more files
             return replace(found, line=line, facts=facts)
         facts += [("rows", f"{self.dataset_size:,}"), ("files", f"{files:,}")]
-        if self._mdstorm_known is None or not full:
+        if known is None or not full:
             return Description(line, facts)
-        known: Description = self._mdstorm_known._mdstorm_description(full=True)
-        return replace(known, line=line, facts=facts)
+        return replace(known._mdstorm_description(full=True), line=line, facts=facts)
 
     def _mdstorm_read(self, inputs: ModelInputs, keywords: Any, **named: Any) -> ReadFiles:
         """Return the files and arguments of a loader.
@@ -475,19 +474,28 @@ class SparkDatasetConverter(Openable, Described):
             inputs,
             use=self._mdstorm_use,
             counted=self._mdstorm_counted,
+            kept=self._mdstorm_kept,
         )
-        files.check_choice(self._mdstorm_known)
+        files.check_choice()
         return files
+
+    @cached_property
+    def _mdstorm_kept(self) -> KeptDataset:
+        """The dataset, if it is open in this process; never pickled."""
+        return KeptDataset()
+
+    def _mdstorm_keep(self, dataset: SampleDataset) -> None:
+        """Keep the open dataset of the converter's files for its loaders, and for `repr`."""
+        self._mdstorm_read(ModelInputs(), {}).keep(dataset)
 
 
 def converter_of(
     url: str | None, dataset: SampleDataset, decimals: str | None
 ) -> SparkDatasetConverter:
-    """Return a converter over an open dataset, whose loaders use it and convert `decimals`."""
+    """Return a converter over the files of a dataset, whose loaders convert `decimals`."""
     converter = SparkDatasetConverter(url, dataset.file_urls, len(dataset))
     if decimals is not None:
         converter._mdstorm_decimals = decimals
-    converter._mdstorm_known = dataset
     if dataset.table_version is None:
         converter._mdstorm_counted = CountedFiles.of(dataset)
     return converter

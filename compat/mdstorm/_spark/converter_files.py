@@ -256,6 +256,33 @@ def _changed(url: str, found: str) -> DatasetChangedError:
     )
 
 
+class KeptDataset:
+    """The dataset that a converter or one of its loaders opened, for the next loader.
+
+    It is pickled empty, since each process opens the dataset itself.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[Any, SampleDataset] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeptDataset, ()
+
+    @property
+    def dataset(self) -> SampleDataset | None:
+        """The dataset as it is stored; None if nothing was opened yet."""
+        return None if self._kept is None else self._kept[1]
+
+    def keep(self, dataset: SampleDataset, opened_with: object) -> None:
+        """Keep a dataset, with the arguments that it was opened with."""
+        self._kept = opened_with, dataset
+
+    def find(self, opened_with: object) -> SampleDataset | None:
+        """Return the dataset if it was opened with these arguments, otherwise None."""
+        kept = self._kept
+        return None if kept is None or kept[0] != opened_with else kept[1]
+
+
 @dataclass(frozen=True)
 class ReadFiles:
     """The files and arguments of a converter's loader, before anything is opened.
@@ -276,6 +303,8 @@ class ReadFiles:
         Signals to other processes that the copy is in use while the loader exists.
     counted : CountedFiles or None
         What the converter counted in the files.
+    kept : KeptDataset
+        The dataset, if it is open in this process.
     """
 
     cache_dir_url: str | None
@@ -285,14 +314,33 @@ class ReadFiles:
     first_epoch: FirstEpoch | None = None
     use: Renewed | None = field(default=None, compare=False, repr=False)
     counted: CountedFiles | None = field(default=None, compare=False, repr=False)
+    kept: KeptDataset = field(default_factory=KeptDataset, compare=False, repr=False)
 
     @property
     def directory(self) -> str:
         """URL of the dataset directory."""
         return self.cache_dir_url or directory_of(self.file_urls)
 
+    @property
+    def _how(self) -> dict[str, Any]:
+        """The arguments that the dataset is opened with."""
+        arguments, options = self.arguments, self.arguments.storage_options
+        return {
+            "source": list(self.file_urls) or self.cache_dir_url,
+            "directory": self.cache_dir_url,
+            "storage_options": options and {**options},  # its owner may put new credentials in
+            "filesystem": arguments.filesystem,
+            "as_of": arguments.as_of,
+        }
+
+    def keep(self, dataset: SampleDataset) -> None:
+        """Keep an open dataset for the next loader."""
+        # Without a version, the next loader reads the newest version of a table.
+        if dataset.table_version is None or self.arguments.as_of:
+            self.kept.keep(dataset, self._how)
+
     def stored(self) -> SampleDataset:
-        """Open the dataset as it is stored.
+        """Return the dataset as it is stored, opened unless it is kept and unchanged.
 
         Raises
         ------
@@ -303,14 +351,22 @@ class ReadFiles:
         DatasetChangedError
             If the converter counted other bytes or rows.
         """
+        kept = self.kept.find(self._how)
+        if kept is not None and (again := kept.reopened()) is not None:
+            return again
         dataset = self._open()
         if self.counted is not None:
             self.counted.check(dataset)
-        return dataset
+        self.keep(dataset)
+        return dataset.reopened() or dataset
 
     def _open(self) -> SampleDataset:
+        if not self.file_urls and self.cache_dir_url is None:
+            raise InvalidArgumentError(
+                "the list of files is empty: pass at least one file, or the dataset's directory"
+            )
         try:
-            return self._opened()
+            dataset = open_source(**self._how)
         except InvalidArgumentError as error:
             if self.counted is None or not set(self.file_urls) <= self.counted.sizes.keys():
                 raise
@@ -325,19 +381,6 @@ class ReadFiles:
                 "removes the copy. To keep it, convert with keep=True or a cache_key=",
                 url=self.directory,
             ) from error.__cause__
-
-    def _opened(self) -> SampleDataset:
-        if not self.file_urls and self.cache_dir_url is None:
-            raise InvalidArgumentError(
-                "the list of files is empty: pass at least one file, or the dataset's directory"
-            )
-        dataset = open_source(
-            list(self.file_urls) or self.cache_dir_url,
-            directory=self.cache_dir_url,
-            storage_options=self.arguments.storage_options,
-            filesystem=self.arguments.filesystem,
-            as_of=self.arguments.as_of,
-        )
         if not self.file_urls and dataset.file_urls:
             raise InvalidArgumentError(
                 f"the list of files is empty, but the dataset at {dataset.url} has "
@@ -354,8 +397,8 @@ class ReadFiles:
         source: SampleDataset = in_float_types(dataset, floats) if floats else dataset
         return source
 
-    def check_choice(self, opened: SampleDataset | None) -> None:
-        """Check `rows` and `where` if these files are the dataset `opened`, without reading data.
+    def check_choice(self) -> None:
+        """Check `rows` and `where` if the dataset is kept, without reading data.
 
         Raises
         ------
@@ -363,10 +406,10 @@ class ReadFiles:
             If there is no such row or column.
         """
         rows, where = self.arguments.added["rows"], self.arguments.added["where"]
-        if opened is None or (rows is None and where is None):
+        if rows is None and where is None:
             return
-        if self.file_urls in (opened.file_urls, [opened.url]):
-            check_choice(self._typed(opened), rows, where)
+        if (kept := self.kept.find(self._how)) is not None:
+            check_choice(self._typed(kept), rows, where)
 
     def options(self, dataset: SampleDataset, order: Order) -> ReaderOptions:
         """Return the options for reading an opened dataset."""

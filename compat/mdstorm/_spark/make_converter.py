@@ -222,6 +222,7 @@ def make_spark_converter(
     if cache_key if keep is None else keep:
         deletion.keep_after_exit(dataset.url)
     converter = converter_of(dataset.url, dataset, decimals)
+    converter._mdstorm_keep(dataset)
     converter._mdstorm_use = Renewed(dataset.url, MARKER_NAME)
     converter._mdstorm_use.renew()
     return converter

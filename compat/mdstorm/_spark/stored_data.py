@@ -41,9 +41,16 @@ def converter_of_data(
     as_of = as_of or AsOf(given.version)
     several = given.source if isinstance(given.source, list) else [given.source]
     urls = [_url(one) for one in several]
-    dataset = open_source(urls, storage_options=given.storage_options, as_of=as_of)
     is_directory = len(urls) == 1 and not is_shard(urls[0])
-    converter = converter_of(index_directory(urls[0]) if is_directory else None, dataset, decimals)
+    directory = index_directory(urls[0]) if is_directory else None
+    dataset = open_source(
+        urls,
+        directory=directory,
+        storage_options=given.storage_options,
+        as_of=as_of,
+        partitioned=False,  # Petastorm reads listed files, without partition columns
+    )
+    converter = converter_of(directory, dataset, decimals)
     version = dataset.table_version
     # Do not open a table by its file URLs, because the files may contain deleted rows, and
     # credentials may be available only for the table's name.
@@ -52,6 +59,7 @@ def converter_of_data(
     converter._mdstorm_version = version
     converter._mdstorm_storage_options = given.storage_options
     converter._mdstorm_is_given = True
+    converter._mdstorm_keep(dataset)
     return converter
 
 

@@ -51,6 +51,8 @@ _FEWEST_AHEAD, _MOST_AHEAD = 2, 64
 _SHARDS_TRIED = 8
 #: Shards of up to this many bytes are read into memory rather than mapped.
 _SMALL_SHARD = 64 << 10
+#: What is pinned besides the shards: the directory and its index.
+_PLACES = (".", INDEX_NAME)
 
 _Parsed = TypeVar("_Parsed")
 
@@ -163,7 +165,7 @@ class Dataset(SampleDataset):
         if self.pins is None and self.location.is_local_disk:
             self.pins = Pins(self.location.path)
             if self.prepare is None:  # otherwise they are pinned when they are brought
-                self.pins.pin([shard.stored.basename for shard in index.shards])
+                self.pins.pin([*_PLACES, *(shard.stored.basename for shard in index.shards)])
                 packed = [shard for shard in index.shards if shard.zip_data is not None]
                 self.pins.pin([s.raw_data.basename for s in packed if not self._pin(s)])
         # With a cache limit, keep few shards open: a removed file takes up space until closed.
@@ -251,6 +253,28 @@ class Dataset(SampleDataset):
             fingerprint=fingerprint_of(f"{self.fingerprint} {chosen}".encode()),
             starts=self.first_rows[chosen],
         )
+
+    def reopened(self) -> Dataset | None:
+        """Return the dataset for another reader, unless its index was changed.
+
+        On a local disk, the times of the index and the directory are compared, and shards when they
+        are opened. In a store or on a mount, the index is read again.
+        """
+        if not self._has_same_index():
+            return None
+        _ = self.schema  # computed once for all readers
+        return self._without_open_shards()
+
+    def _has_same_index(self) -> bool:
+        if self.pins is not None:
+            index = self.pins.get(INDEX_NAME)
+            is_read = index is not None and str(index[1]) == self.written
+            return is_read and self.pins.agree(_PLACES)
+        try:
+            content, written = read_index(self.location, self.cache)
+        except DatasetNotFoundError:
+            return False
+        return (fingerprint_of(content), written) == (self.whole, self.written)
 
     def files_identity(self) -> str:
         """Identify the index's time and, on a local disk, the shards' sizes and times."""

@@ -48,7 +48,7 @@ from mdstorm_backend.storage import Location
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
 
 class _BatchOptions(TypedDict, total=False):
@@ -102,6 +102,22 @@ class SampleDataset(Described, SampleSource, ABC):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return describe_dataset(self, self.schema if full else None)
+
+    def reopened(self) -> SampleDataset | None:
+        """Return the dataset for another reader, without reading its metadata again.
+
+        Returns
+        -------
+        SampleDataset or None
+            The same dataset, without open shards; None if it has to be opened again, because its
+            files were changed or cannot be compared.
+        """
+        return None
+
+    def _without_open_shards(self) -> Self:
+        other = object.__new__(type(self))  # `copy` would compute everything again
+        other.__dict__.update(self.__dict__, _open_shards=self._open_shards.emptied())
+        return other
 
     @property
     def file_sizes(self) -> tuple[int, ...]:

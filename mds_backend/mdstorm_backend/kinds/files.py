@@ -43,7 +43,10 @@ class ParquetFiles(Kind):
         if place.table is not None:
             return open_listed(place.url, place.table.location, place.cache)
         found = open_parquet(
-            place.locations, cache=place.cache, may_be_unfinished=place.may_be_unfinished
+            place.locations,
+            cache=place.cache,
+            may_be_unfinished=place.may_be_unfinished,
+            partitioned=place.partitioned,
         )
         if place.directory is None or not place.is_named or found.root is not None:
             return found

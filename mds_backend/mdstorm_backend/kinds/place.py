@@ -42,6 +42,8 @@ class Place:
         Whether each row group of a table is a shard.
     may_be_unfinished : bool
         Whether a job may still be writing Parquet files.
+    partitioned : bool
+        Whether directories of Parquet files have partition columns.
     """
 
     urls: tuple[str, ...]
@@ -54,6 +56,7 @@ class Place:
     is_named: bool = True
     keep_row_groups: bool = False
     may_be_unfinished: bool = False
+    partitioned: bool = True
 
     @cached_property
     def table(self) -> CatalogTable | None:

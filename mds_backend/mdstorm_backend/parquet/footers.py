@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
@@ -32,12 +32,14 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.values.arrow_types import holds_variants
-from mdstorm_backend.storage import Location, PinnedFile, Pins
+from mdstorm_backend.storage import Location, PinnedFile, Pins, modification_of
 
 _logger = logging.getLogger(__name__)
 
 #: Extensions of files in other formats, which other libraries read.
 _OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")
+#: Names that different stores use for a value that changes with a file's content.
+_TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,17 @@ class ParquetFileInfo:
     size: int
     identity: str = ""
     table_version: int | None = None
+
+    @classmethod
+    def of(cls, name: str, info: Mapping[str, Any]) -> ParquetFileInfo:
+        """Return the file that fsspec describes by `info`."""
+        tags = [str(info[key]) for key in _TAGS if info.get(key)]
+        return cls(name, int(info["size"]), " ".join([modification_of(info), *tags]).strip())
+
+
+def directories_of(files: Iterable[ParquetFileInfo]) -> set[str]:
+    """Return the paths of the directories that hold the files, relative to their location."""
+    return {file.name.rpartition("/")[0] or "." for file in files}
 
 
 @dataclass(frozen=True, slots=True)

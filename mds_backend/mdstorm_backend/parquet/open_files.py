@@ -33,7 +33,12 @@ class OpenFiles:
     """
 
     def __init__(self, source: FileSource) -> None:
+        self._source = source
         self._open = lru_cache(_KEPT)(source.open)
+
+    def emptied(self) -> OpenFiles:
+        """Return one for the same files, none of which is open."""
+        return OpenFiles(self._source)
 
     @contextmanager
     def reader(self, name: str) -> Iterator[pq.ParquetFile]:

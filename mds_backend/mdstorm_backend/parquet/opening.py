@@ -29,7 +29,7 @@ from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.partitions import partition_columns
 from mdstorm_backend.parquet.stored_columns import StoredColumns
 from mdstorm_backend.read import fingerprint_of
-from mdstorm_backend.storage import LOCAL_ROOT, Location, Pins, modification_of
+from mdstorm_backend.storage import LOCAL_ROOT, Location, Pins
 from mdstorm_backend.storage.stores.store import store_of
 from mdstorm_backend.tables import layouts, snapshot
 
@@ -41,8 +41,6 @@ _EXPANSION = 3
 _OTHER_FILES = (".crc", "_$folder$")
 #: Key in the footers of files that belong to an Iceberg table.
 _ICEBERG = b"iceberg.schema"
-#: Names that different stores use for a value that changes with a file's content.
-_TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 
 
 def open_parquet(
@@ -50,6 +48,7 @@ def open_parquet(
     *,
     cache: CacheOptions | None = None,
     may_be_unfinished: bool = False,
+    partitioned: bool = True,
 ) -> ParquetDataset:
     """Open Parquet files that are not a table.
 
@@ -64,6 +63,8 @@ def open_parquet(
         How remote files are cached on this machine.
     may_be_unfinished : bool
         Whether to read a directory in which a Spark job may not have finished.
+    partitioned : bool
+        Whether a directory has partition columns; otherwise it is opened as a list of its files.
 
     Raises
     ------
@@ -76,9 +77,12 @@ def open_parquet(
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
-    url = shown_urls([location.url for location in locations])
-    location, files, is_directory = _find_files(locations, check=not may_be_unfinished)
+    location, files, is_directory = _find_files(
+        locations, check=not may_be_unfinished, partitioned=partitioned
+    )
     names = None if is_directory else [file.name for file in files]
+    urls = [one.url for one in locations] if partitioned else map(location.file_url, names or ())
+    url = shown_urls([*urls])
     layouts.check_no_part_of_a_table(url, location, names)
     return _open_files(url, location, files, cache, is_directory=is_directory)
 
@@ -102,7 +106,7 @@ def _open_files(
 ) -> ParquetDataset:
     """Open Parquet files that are not a table; for errors see `open_parquet`."""
     names = [file.name for file in files]
-    pins = Pins(location.path) if location.is_local_disk else None
+    pins = Pins(location.path, footers.directories_of(files)) if location.is_local_disk else None
     found = footers.read_footers(location, files, cache or CacheOptions(), pins)
     _check_not_of_iceberg(url, found)
     # Directory names are partition columns only if a single directory was given.
@@ -152,7 +156,7 @@ def has_same_files(dataset: ParquetDataset) -> bool:
     """
     location = dataset.location
     again = Location.of(dataset.url, location.storage_options, location.filesystem)
-    return _find_files([again], check=False)[1] == dataset.files
+    return _find_files([again], check=False, partitioned=True)[1] == dataset.files
 
 
 def check_one_storage(locations: Sequence[Location]) -> None:
@@ -166,7 +170,7 @@ def check_one_storage(locations: Sequence[Location]) -> None:
 
 
 def _find_files(
-    locations: Sequence[Location], *, check: bool
+    locations: Sequence[Location], *, check: bool, partitioned: bool
 ) -> tuple[Location, tuple[footers.ParquetFileInfo, ...], bool]:
     """List the files at `locations`; with `check`, apply `check_layout` to directories.
 
@@ -181,7 +185,7 @@ def _find_files(
     """
     behind = map_files(partial(_behind, check=check), locations)
     found = [file for files, _ in behind for file in files]
-    is_directory = len(locations) == 1 and behind[0][1]
+    is_directory = partitioned and len(locations) == 1 and behind[0][1]
     urls = [url for url, _ in found]
     base = locations[0] if is_directory else _common_directory(urls, locations[0])
     return base, _infos(base, found), is_directory
@@ -191,12 +195,7 @@ def _infos(
     base: Location, found: Sequence[tuple[str, dict[str, Any]]]
 ) -> tuple[footers.ParquetFileInfo, ...]:
     """Return files under a directory, from their URLs and fsspec's descriptions."""
-    infos = []
-    for url, info in found:
-        tags = [str(info[key]) for key in _TAGS if info.get(key)]
-        identity = " ".join([modification_of(info), *tags]).strip()
-        infos.append(footers.ParquetFileInfo(base.name_of(url), int(info["size"]), identity))
-    return tuple(infos)
+    return tuple(footers.ParquetFileInfo.of(base.name_of(url), info) for url, info in found)
 
 
 def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[str, Any]]], bool]:

@@ -137,6 +137,35 @@ class ParquetDataset(SampleDataset):
         """Always False, since row groups have to be decoded."""
         return False
 
+    def reopened(self) -> ParquetDataset | None:
+        """Return the dataset for another reader, unless files were changed.
+
+        On a local disk, the times of their directories are compared, and files when they are read.
+        In a store or on a mount, each file is compared. A version of a table does not change.
+        """
+        if not self._has_same_files():
+            return None
+        other = self._without_open_shards()
+        other._open_files = self._open_files.emptied()
+        return other
+
+    @cached_property
+    def _directories(self) -> set[str]:
+        return footers.directories_of(self.files)
+
+    def _has_same_files(self) -> bool:
+        if self.table_version is not None:
+            return True
+        if self.pins is not None:
+            return self.pins.agree(self._directories)
+        return all(map_files(self._is_as_opened, self.files))
+
+    def _is_as_opened(self, file: footers.ParquetFileInfo) -> bool:
+        try:
+            return footers.ParquetFileInfo.of(file.name, self.location.stat(file.name)) == file
+        except self.location.absences:
+            return False
+
     def files_identity(self) -> str:
         """Identify a table's version, and the sizes, times and tags of the files."""
         return files_identity(self.table_version, self.files)

@@ -153,6 +153,10 @@ class OpenShards(Generic[_Shard]):
         result.set_result(shard)
         return shard
 
+    def emptied(self) -> OpenShards[_Shard]:
+        """Return one with the same limits that has no open shards."""
+        return OpenShards(self._kept_mapped, kept=self._kept, kept_bytes=self._kept_bytes)
+
     def release(self) -> None:
         """Stop keeping shards; each one stays open while it is still referenced."""
         with self._lock:

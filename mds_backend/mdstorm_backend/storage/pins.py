@@ -99,6 +99,14 @@ class Pins:
         """Forget the pin of a file that is about to be copied again."""
         self._pins.pop(name, None)
 
+    def agree(self, names: Iterable[str]) -> bool:
+        """Whether files and directories still have the size and time with which they were pinned.
+
+        A directory's time changes if a file in it is added, removed or replaced by another one.
+        """
+        found = {name: _stat(self.path(name)) for name in names}
+        return all(now is not None and self._pins.get(n) == _pin(now) for n, now in found.items())
+
     def compare(self, name: str, found: os.stat_result) -> None:
         """Raise DatasetChangedError if a file is not as pinned; pin a file that has no pin."""
         now = _pin(found)
