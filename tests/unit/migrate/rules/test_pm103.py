@@ -82,7 +82,8 @@ def test_example_in_docstring_moves_with_code(text: str) -> None:
 def test_what_example_shows_moves_or_needs_manual_review() -> None:
     text = (
         '"""Rows.\n\n>>> from petastorm import make_reader\n>>> make_reader.__module__\n'
-        '\'petastorm.reader\'\n{}\nThis is not petastorm.reader.\n"""\nfrom petastorm import make_reader\n'
+        "'petastorm.reader'\n{}\nThis is not petastorm.reader.\n"
+        '"""\nfrom petastorm import make_reader\n'
     )
     shown = ">>> make_reader(u)\n<petastorm.reader.Reader object>\n"
     found = migrate(text.format(shown), path="a.py", todo=False)
