@@ -24,7 +24,7 @@ from mdstorm_backend.errors import DatasetChangedError
 
 ROWS, ADDED = 4, 1000
 #: Nanoseconds of the files' times: most are in the middle of a second.
-WRITTEN = 1_800_000_000_500_000_000
+WRITTEN = 1_800_000_000_123_456_789
 
 
 def write_mds(path: Path, added: int, *, text: bool = False, compression: str = "") -> None:
@@ -82,7 +82,7 @@ def overwrite(path: Path, new: Path, *, adds: bytes, time: int) -> None:
         os.utime(path / file.name, ns=(time, time))
 
 
-#: Changes that a time or a size shows. Of equal size, a whole second agrees with times within it.
+#: Changes that a time or a size shows. Of equal size, a time agrees with itself cut to seconds.
 CHANGES: dict[str, dict[str, Any]] = {
     "later": {"adds": b"", "time": WRITTEN + 1},
     "larger, with a whole second": {"adds": b"more", "time": WRITTEN // 10**9 * 10**9},

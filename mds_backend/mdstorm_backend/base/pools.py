@@ -55,12 +55,14 @@ class Threads(ThreadPoolExecutor):
         super().shutdown(wait, cancel_futures=cancel_futures)
 
 
-def map_files(call: Callable[[_In], _Out], items: Collection[_In]) -> list[_Out]:
+def map_files(
+    call: Callable[[_In], _Out], items: Collection[_In], *, threads: int = _MOST_REQUESTS
+) -> list[_Out]:
     """Call `call` for each of several small files, in threads; return the results in order.
 
     The first error is raised once all calls have ended.
     """
-    with Threads(min(_MOST_REQUESTS, len(items)) or 1) as pool:
+    with Threads(min(threads, len(items)) or 1) as pool:
         return list(pool.map(call, items))
 
 

@@ -224,7 +224,7 @@ class MDSShard(Shard):
         if not 0 <= row < self.num_samples:
             raise IndexError(f"sample {row} of {self.num_samples} in {self.url}")
         held = self.held
-        if held is not None and perf_counter() > held.pins.next_check:
+        if held is not None and perf_counter() > held.next_check:
             held.check_for_sample()
         key = None if columns is None else tuple(columns)
         try:

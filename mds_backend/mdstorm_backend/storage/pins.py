@@ -11,23 +11,29 @@ import errno
 import mmap
 import os
 import stat
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from multiprocessing.context import get_spawning_popen
+from time import perf_counter
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from mdstorm_backend.base import map_files
 from mdstorm_backend.errors import DatasetChangedError
 from mdstorm_backend.storage.local_files import Buffer, map_file
 
 _SECOND = 10**9
-#: Single samples are copied within microseconds, and a check takes as long. So while they are read
-#: one right after another, checks are this many seconds apart.
+#: Precisions of the times that file systems, archives and copies keep, in nanoseconds.
+_PRECISIONS = (*(10**power for power in range(1, 10)), 2 * _SECOND)
+#: Single samples are copied within microseconds, and a check takes as long. So while samples of one
+#: file are read one right after another, its checks are this many seconds apart.
 _BETWEEN_CHECKS = 100e-6
-
+#: If pinning a file takes more seconds than this, as on a network file system, so many threads pin
+#: the remaining files, each of them some files at a time.
+_SLOW, _THREADS, _AT_A_TIME = 100e-6, 32, 32
 
 #: The size of a file in bytes, and its modification time in nanoseconds.
 Pin: TypeAlias = tuple[int, int]
@@ -48,11 +54,6 @@ class Pins:
         Names of the files in it.
     known : mapping of str to Pin, optional
         The pins, if they are known.
-
-    Attributes
-    ----------
-    next_check : float
-        When to check the map of a sample again, as `time.perf_counter` returns it.
     """
 
     def __init__(
@@ -60,7 +61,6 @@ class Pins:
     ) -> None:
         self.directory = directory
         self._pins = {} if known is None else dict(known)
-        self.next_check = 0.0
         if known is None:
             self.pin(names)
 
@@ -79,15 +79,26 @@ class Pins:
         except OSError:  # reported when a file is opened
             return
         try:
-            pins, stat = self._pins, os.stat
-            for name in names:
-                try:
-                    found = stat(name, dir_fd=folder)
-                except OSError:
-                    continue
-                pins[name] = found.st_size, found.st_mtime_ns
+            names = list(names)
+            groups = [names[at : at + _AT_A_TIME] for at in range(0, len(names), _AT_A_TIME)]
+            for number, group in enumerate(groups):
+                begun = perf_counter()
+                self._pin(folder, group)
+                if perf_counter() - begun > _SLOW * len(group):
+                    map_files(partial(self._pin, folder), groups[number + 1 :], threads=_THREADS)
+                    break
         finally:
             os.close(folder)
+
+    def _pin(self, folder: int, names: Iterable[str]) -> None:
+        """Pin files in the directory with the file descriptor `folder`, one after another."""
+        pins, stat = self._pins, os.stat
+        for name in names:
+            try:
+                found = stat(name, dir_fd=folder)
+            except OSError:
+                continue
+            pins[name] = found.st_size, found.st_mtime_ns
 
     def get(self, name: str) -> Pin | None:
         """Return the pin of a file, pinning it if it has none; None if there is no such file."""
@@ -229,6 +240,8 @@ class PinnedMap(mmap.mmap):
         The size and the time of the file when it was mapped.
     inode : tuple of int
         The device and the inode of the file.
+    next_check : float
+        When to check again before a sample is copied, as `time.perf_counter` returns it.
     """
 
     pins: Pins
@@ -236,6 +249,7 @@ class PinnedMap(mmap.mmap):
     path: str
     pin: Pin
     inode: tuple[int, int]
+    next_check = 0.0
 
     def check(self) -> None:
         """Raise DatasetChangedError if the file was written to.
@@ -254,7 +268,7 @@ class PinnedMap(mmap.mmap):
     def check_for_sample(self) -> None:
         """Check like `check`, and do not ask for another check in the next moment."""
         self.check()
-        self.pins.next_check = time.perf_counter() + _BETWEEN_CHECKS
+        self.next_check = perf_counter() + _BETWEEN_CHECKS
 
 
 def map_of(content: Buffer) -> PinnedMap | None:
@@ -296,12 +310,11 @@ def _pin(found: os.stat_result) -> Pin:
 def _agree(one: Pin, other: Pin) -> bool:
     """Whether two pins may be of the same content.
 
-    A whole second agrees with all times within it, because some mounts and archives keep only
-    seconds.
+    A time agrees with itself cut to a lower precision, as by a mount, an archive or a copy.
     """
     (size, time_ns), (other_size, other_time_ns) = one, other
-    same_second = time_ns // _SECOND == other_time_ns // _SECOND
-    return size == other_size and same_second and 0 in (time_ns % _SECOND, other_time_ns % _SECOND)
+    cut, whole = sorted((time_ns, other_time_ns))
+    return size == other_size and any(cut == whole // unit * unit for unit in _PRECISIONS)
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -11,12 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.kit import changed_data
+from tests.kit.clocks import Clock
 
 from mdstorm_backend import MDSWriter, open_dataset
 from mdstorm_backend.cache import CacheOptions, download
 from mdstorm_backend.errors import DatasetChangedError
+from mdstorm_backend.read import mds_shard
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.record_gather import RecordGatherer
+from mdstorm_backend.storage import pins
 
 PAIRS = [
     *((kind, name) for name in changed_data.ANY_KIND for kind in changed_data.KINDS),
@@ -78,6 +81,26 @@ def test_changed_data_give_old_rows_or_an_error(
         }
     wrong = {m: f for m, f in found.items() if not f.startswith(tuple(expected))}
     assert wrong == {}
+
+
+def test_sample_of_changed_file_raises_error_right_after_sample_of_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for path, added in ((old, 0), (new, 1)):
+        with MDSWriter(out=str(path), columns={"a": "int64"}, size_limit=1 << 17) as writer:
+            writer.write_batch(pa.table({"a": np.arange(20_000) + added}))
+    clock = Clock()
+    for module in (mds_shard, pins):
+        monkeypatch.setattr(module, "perf_counter", clock)
+    dataset, last = open_dataset(str(old)), 19_999
+    assert (dataset[0]["a"], dataset[last]["a"]) == (0, last)
+    clock.advance(1)
+    shard = dataset.index.shards[-1].raw_data.basename
+    (old / shard).write_bytes((new / shard).read_bytes())
+    assert dataset[0]["a"] == 0
+    with pytest.raises(DatasetChangedError):
+        dataset[last]
 
 
 #: What is called between two checks: after a file was mapped, and after its rows were checked.
