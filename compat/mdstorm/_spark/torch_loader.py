@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import get_worker_info
@@ -21,6 +22,7 @@ from mdstorm_backend.loaders.torch import (
     OpenedDataset,
     StreamingDataLoader,
     StreamingDataset,
+    to_collated,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +47,9 @@ class ConvertedDataset(StreamingDataset):
 
 class _ConvertedStates(OpenedDataset):
     """The opened data of a `ConvertedDataset`, and its reader options."""
+
+    #: Unsigned integers become signed ones, with which PyTorch can calculate, as in Petastorm.
+    convert = staticmethod(partial(to_collated, promotes=True))
 
     def __init__(self, settings: DatasetSettings, files: ReadFiles) -> None:
         super().__init__(settings)

@@ -12,6 +12,7 @@ from mdstorm_backend.loaders.torch.torch_tensors import (
     TorchValues,
     check_columns,
     tensor_batches,
+    to_collated,
     to_torch,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "are_alike",
     "check_columns",
     "tensor_batches",
+    "to_collated",
     "to_torch",
 ]

@@ -33,6 +33,7 @@ from mdstorm_backend.loaders.torch.sample_iteration import (
     is_of_worker,
 )
 from mdstorm_backend.loaders.torch.samples import SampleMaker
+from mdstorm_backend.loaders.torch.torch_tensors import ConvertColumn, to_collated
 from mdstorm_backend.order import Order, Plan, StreamShape, World, find_world
 from mdstorm_backend.read import Steps
 
@@ -59,6 +60,8 @@ class OpenedDataset:
         The order of the samples, and this process's share of them.
     """
 
+    #: Converts columns to tensors.
+    convert: ConvertColumn = staticmethod(to_collated)
     #: The latest iteration over samples; None if there has been none since a state was loaded.
     samples: SampleIteration | None = None
     #: In a worker process of a plain ``DataLoader``, the state to resume the next iteration from.

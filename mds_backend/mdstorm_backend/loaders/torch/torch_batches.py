@@ -35,7 +35,7 @@ from mdstorm_backend.loaders.torch.sent_batches import (
     queues_to_workers,
 )
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
-from mdstorm_backend.loaders.torch.torch_tensors import tensor_batches, to_collated
+from mdstorm_backend.loaders.torch.torch_tensors import tensor_batches
 from mdstorm_backend.read import Block
 
 _logger = logging.getLogger(__name__)
@@ -107,9 +107,10 @@ class OutputBatches:
     def converted(self, blocks: Iterator[Block]) -> NumberedBatches:
         """Convert blocks to batches."""
         recorder, function = self.segment.recorder, self.batch_map
+        opened = self.source._mdstorm
         assert recorder is not None
         batches = (
-            tensor_batches(self.source._mdstorm.options, blocks, to_collated, recorder)
+            tensor_batches(opened.options, blocks, opened.convert, recorder)
             if self.collate is None
             else _collated(self.source, blocks, self.collate, recorder)
         )

@@ -124,16 +124,19 @@ def to_torch(
     return _array_to_torch(scalars_to_numpy(values, has_nulls), name, promotes)
 
 
-def to_collated(values: Values, column: Column | None, name: str) -> TorchValues:
+def to_collated(
+    values: Values, column: Column | None, name: str, *, promotes: bool = False
+) -> TorchValues:
     """Return a column like `to_torch`, but with the types of PyTorch's default collation.
 
-    This affects unsigned integers, JSON, pickles and values with user-defined encodings, which then
-    match MosaicML Streaming's batches. `split_values` collates each batch separately. Objects that
-    differ or cannot be collated remain a list, and so do columns with a Spark type.
+    This affects JSON, pickles, values with user-defined encodings and, unless `promotes` is true,
+    unsigned integers, which then match MosaicML Streaming's batches. `split_values` collates each
+    batch separately. Objects that differ or cannot be collated remain a list, and so do columns
+    with a Spark type.
     """
     if column is None or column.spark_type is not None:
         return to_torch(values, column, name)
-    found = to_torch(values, column, name, promotes=not HAS_UNSIGNED)
+    found = to_torch(values, column, name, promotes=promotes or not HAS_UNSIGNED)
     if type(found) is not list:
         return found
     return _JoinedLater(found, collate_objects) if column.parsed_encoding.is_collated else found
