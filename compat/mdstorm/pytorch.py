@@ -14,7 +14,7 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers import Reader, ReaderPasses
+from mdstorm._readers import ReaderPasses, is_reader
 from mdstorm._torch import (
     ROWS_AT_A_TIME,
     ColumnLoader,
@@ -124,7 +124,7 @@ class DataLoader(RowLoader, Generic[BatchT]):
         super().__init__(reader, batch_size, shuffling_queue_capacity)
         check_function("collate_fn", collate_fn)
         self.collate_fn = collate_fn
-        if isinstance(reader, Reader) and not self._mdstorm_collates:
+        if is_reader(reader) and not self._mdstorm_collates:
             reader._mdstorm_warn_of_decimals("PyTorch")
         self._batch_acc = []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._readers import Reader, check_reader
+from mdstorm._readers import check_reader, is_reader
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.base import OwnContext
 
@@ -125,7 +125,7 @@ def _check_alike(readers: Sequence[Any]) -> None:
     first = readers[0]
     for reader in readers:
         check_reader(reader)
-        if isinstance(reader, Reader) and reader._mdstorm_arguments.added["row_numbers"]:
+        if is_reader(reader) and reader._mdstorm_arguments.added["row_numbers"]:
             raise UnsupportedArgumentError(
                 "row_numbers= counts the rows of one dataset, and WeightedSamplingReader mixes "
                 "several, so a number would not identify a row: store a column with an id instead"

@@ -14,7 +14,7 @@ from mdstorm._readers.items import each_batch
 from mdstorm._readers.keywords import AddedReaderKeywords, ReaderKeywords, accepts, check_keywords
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.reader import Reader
-from mdstorm._readers.reader_passes import ReaderPasses, can_pass_over, starts_over
+from mdstorm._readers.reader_passes import ReaderPasses, can_pass_over, is_reader, starts_over
 from mdstorm._readers.reading_order import draws_seed, sample_order
 from mdstorm._readers.schema_fields import field_patterns, output_schema_name
 from mdstorm._readers.succession import FirstEpoch, first_epoch
@@ -37,6 +37,7 @@ __all__ = [
     "each_batch",
     "field_patterns",
     "first_epoch",
+    "is_reader",
     "output_schema_name",
     "reader_options",
     "rows_of_batch",

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
-from mdstorm._readers.arguments import rows_of_batch
+from mdstorm._readers.arguments import ReaderArguments, rows_of_batch
 from mdstorm._readers.reader import Reader
 from mdstorm_backend import loaders
 from mdstorm_backend.base import PassThreads
 
 
+def is_reader(reader: object) -> TypeGuard[Reader]:
+    """Whether an object is an open mdstorm `Reader`, and not a mock whose spec is that class."""
+    arguments = getattr(reader, "_mdstorm_arguments", None)
+    return isinstance(reader, Reader) and isinstance(arguments, ReaderArguments)
+
+
 def can_pass_over(reader: Any) -> bool:
     """Whether a reader is an mdstorm `Reader` that does not yield n-grams."""
-    return isinstance(reader, Reader) and not reader.ngram
+    return is_reader(reader) and not reader.ngram
 
 
 def starts_over(reader: Any, *, has_begun: bool) -> bool:

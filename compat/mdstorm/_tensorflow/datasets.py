@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from mdstorm._readers import Reader, can_pass_over, draws_seed
+from mdstorm._readers import can_pass_over, draws_seed, is_reader
 from mdstorm._tensorflow.columns import schema_at, specs_of_ngram, specs_of_schema
 from mdstorm._tensorflow.elements import Elements, NGrams
 from mdstorm.errors import InvalidArgumentError
@@ -91,7 +91,7 @@ def _rows(find: Any, specs: tuple[Any, ...], _: Any, source: Any) -> Any:
 
 def warn_of_decimals_in(reader: Any) -> None:
     """Warn if a reader yields decimals and the user did not choose a type for them."""
-    if isinstance(reader, Reader):
+    if is_reader(reader):
         reader._mdstorm_warn_of_decimals("TensorFlow")
 
 
@@ -103,11 +103,7 @@ def _with_options(dataset: Any, reader: Any) -> Any:
     InvalidArgumentError
         If TensorFlow would shard rows that each worker reads in a different order.
     """
-    if (
-        tf_loaders.in_cluster()
-        and isinstance(reader, Reader)
-        and draws_seed(reader._mdstorm_arguments)
-    ):
+    if tf_loaders.in_cluster() and is_reader(reader) and draws_seed(reader._mdstorm_arguments):
         raise InvalidArgumentError(
             "TensorFlow drops the batches of other workers, but each worker's reader has "
             "its own random order, so some rows would be lost and others repeated: create the "

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._readers import Reader, ReaderPasses, starts_over
+from mdstorm._readers import ReaderPasses, is_reader, starts_over
 from mdstorm._tensorflow.columns import (
     column_for_tf,
     refuse_nulls_in_rows,
@@ -193,7 +193,7 @@ class NGrams:
 
     def read(self) -> Iterator[Any]:
         """Begin an iteration and yield its n-grams."""
-        if self._begun and isinstance(self.reader, Reader):
+        if self._begun and is_reader(self.reader):
             self.reader._mdstorm_restart()
         self._begun = True
         for item in _from_its_place(self.reader):

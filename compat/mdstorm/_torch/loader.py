@@ -25,6 +25,7 @@ from mdstorm._readers import (
     ReaderPasses,
     check_reader,
     each_batch,
+    is_reader,
     rows_of_batch,
     starts_over,
 )
@@ -83,7 +84,7 @@ class LoaderBase:
                 "create a loader, for each pass"
             )
         if self._in_iter is not None or getattr(self.reader, "last_row_consumed", False):
-            if isinstance(self.reader, Reader):
+            if is_reader(self.reader):
                 self.reader._mdstorm_restart()
             else:
                 self.reader.reset()
@@ -161,7 +162,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         UnsupportedArgumentError
             If the reader is not an mdstorm reader.
         """
-        if not isinstance(self.reader, Reader):
+        if not is_reader(self.reader):
             raise UnsupportedArgumentError(
                 f"{type(self.reader).__name__} has no statistics: create the loader over a reader "
                 "from make_reader or make_batch_reader"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
@@ -27,6 +27,7 @@ from mdstorm.errors import (
 )
 from mdstorm.ngram import NGram
 from mdstorm.pytorch import BatchedDataLoader, DataLoader, decimal_friendly_collate
+from mdstorm.reader import Reader
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 
 with_each = pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
@@ -41,6 +42,21 @@ def batches_of(*sizes: int) -> ItemReader:
 
 def rows_up_to(stop: int) -> ItemReader:
     return ItemReader(items(number=list(np.arange(stop))), batched=False)
+
+
+@with_each
+@pytest.mark.parametrize("batched", [True, False])
+def test_mock_with_the_reader_as_spec_yields_its_items(class_: Any, batched: bool) -> None:
+    values = [np.arange(3), np.arange(3, 5)] if batched else list(np.arange(5))
+    reader = Mock(spec=Reader, batched_output=batched, ngram=None, last_row_consumed=False)
+    reader.__iter__ = lambda _: iter(items(number=values))
+    with class_(reader, batch_size=4) as loader:
+        assert numbers(loader) == numbers(loader) == [[0, 1, 2, 3], [4]]
+        with pytest.raises(StateMismatchError, match="gets items one by one"):
+            loader.state_dict()
+    reader.reset.assert_called_once_with()
+    reader.stop.assert_called_once_with()
+    assert DataLoader(reader, 4, collate_fn=len).reader is reader
 
 
 class TestBatches:
