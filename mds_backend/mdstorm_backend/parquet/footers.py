@@ -107,13 +107,10 @@ class RowGroup:
     nbytes: int = 0
     dead: npt.NDArray[np.int64] | None = field(default=None, compare=False)
 
-    def alive(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows in the file, False for deleted rows."""
-        if self.dead is None:
-            return np.ones(self.num_rows, np.bool_)
-        mask = np.ones(self.num_rows + len(self.dead), np.bool_)
-        mask[self.dead] = False
-        return mask
+    @property
+    def stored_rows(self) -> int:
+        """Number of rows in the file, including deleted rows."""
+        return self.num_rows + (0 if self.dead is None else len(self.dead))
 
 
 #: Numbers of the fields to keep, each with its type: ``int``, ``bytes``, a dict of the fields to

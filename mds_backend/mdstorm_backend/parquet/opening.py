@@ -27,7 +27,7 @@ from mdstorm_backend.parquet import columns, footers
 from mdstorm_backend.parquet.common_schema import common_schema
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.partitions import partition_columns
-from mdstorm_backend.parquet.stored_columns import StoredColumns
+from mdstorm_backend.parquet.stored_columns import StoredColumns, wrong_log
 from mdstorm_backend.read import fingerprint_of
 from mdstorm_backend.storage import LOCAL_ROOT, Location, Pins
 from mdstorm_backend.storage.stores.store import store_of
@@ -35,6 +35,8 @@ from mdstorm_backend.tables import layouts, snapshot
 
 #: Table files of more bytes than this are read row group by row group.
 _MOST_BYTES_OF_A_SHARD = 32 << 20
+#: A log that records more rows for each byte of a file than this is not believed.
+_MOST_ROWS_PER_BYTE = 8
 #: Approximate size of uncompressed values, relative to the size of their file.
 _EXPANSION = 3
 #: Extensions of files that may be alongside the data, but never belong to it.
@@ -332,6 +334,9 @@ def open_snapshot(
             footer = footers.Footer(arrow, (file.num_rows,), (nbytes,), dict(file.nulls), {})
         else:
             footer = _renamed(next(found), stored, names, file_url)
+            if _is_described(file, table) and sum(footer.rows) != file.num_rows:
+                # If each row group is a shard, the answer is the same as if the file is one.
+                raise wrong_log(file_url, sum(footer.rows), file.num_rows or 0)
         described.append(footer)
         row_groups += _live_row_groups(file, info.name, file_url, footer, whole=whole)
     arrow = columns.without_unsupported(arrow, described)
@@ -397,13 +402,14 @@ def _is_described(file: snapshot.LiveFile, table: snapshot.TableSnapshot) -> boo
     """Whether a table's file can be one shard whose footer need not be read to open the table.
 
     The file must be small enough, and the log must record its rows. Some writers record 0 for files
-    with rows, which the footer decides. Since the log does not record
+    with rows, and a wrong number may be so large that nothing could be allocated for it: the footer
+    decides. Since the log does not record
     array lengths, which determine whether TensorFlow gets dense or ragged tensors, files of tables
     with arrays must be read.
     """
     return (
         file.num_rows is not None
-        and file.num_rows > 0
+        and 0 < file.num_rows <= file.size * _MOST_ROWS_PER_BYTE
         and file.size <= _MOST_BYTES_OF_A_SHARD
         and not any(pa.types.is_list(field.type) for field in table.fields)
     )

@@ -176,7 +176,7 @@ class ParquetShard(Shard):
                 except (CorruptDatasetError, pa.ArrowException) as error:
                     if size == 1 or not isinstance(error.__cause__ or error, _BEYOND_LIMITS):
                         raise
-                size = max((size or len(self._row_group.alive())) // _SMALLER, 1)
+                size = max((size or self._row_group.stored_rows) // _SMALLER, 1)
 
     def _read_in_chunks(
         self, columns: Sequence[str], size: int | None

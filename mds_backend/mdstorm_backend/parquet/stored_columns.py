@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,9 @@ class StoredColumns:
         CorruptDatasetError
             If the number of rows differs from the one in the footer.
         """
-        url = groups[0].file_url
+        url, recorded = groups[0].file_url, sum(group.stored_rows for group in groups)
+        if groups[0].ordinal is None and recorded != file.metadata.num_rows:
+            raise wrong_log(url, file.metadata.num_rows, recorded)
         names = self.names_in(file.schema_arrow, columns, url)
         options = {"columns": list(names.values()), "use_threads": use_threads}
         tables: Iterable[pa.Table | pa.RecordBatch]
@@ -134,30 +136,24 @@ class StoredColumns:
             tables = [file.read_row_groups(_ordinals_of(groups, file), **options)]
         else:
             tables = _stored_batches(file, groups, batch_size=batch_size, **options)
-        alive = np.concatenate([group.alive() for group in groups])
-        start = 0
+        dead, start = _dead_rows(groups), 0
         for table in tables:
-            mask = alive[start : start + table.num_rows]
-            start += table.num_rows
-            if len(mask) < table.num_rows:
+            stop = start + table.num_rows
+            if stop > recorded:
+                start = stop
                 break
-            rows = int(mask.sum())
+            inside = dead[slice(*np.searchsorted(dead, [start, stop]))] - start
+            mask = None if not len(inside) else ~np.isin(np.arange(table.num_rows), inside)
+            rows, start = table.num_rows - len(inside), stop
             live = {
-                name: _filtered(_joined(table.column(at)), None if rows == len(mask) else mask)
+                name: _filtered(_joined(table.column(at)), mask)
                 for name, at in names.items()
                 if at in table.schema.names  # structs without fields are not
             }
             yield rows, {name: self._typed(name, live.get(name), rows, url) for name in columns}
-        if start != len(alive):
-            if self.fields and start >= file.metadata.num_rows:
-                raise UnsupportedTableError(
-                    f"{url} holds {file.metadata.num_rows} rows, but the table's log or manifest "
-                    f"says {len(alive)}: the log is wrong, or the file was replaced. Open another "
-                    "version, or write the table's files again with Spark",
-                    url=url,
-                )
+        if start != recorded:
             raise CorruptDatasetError.of_file(
-                url, f"holds {start} rows, but {len(alive)} are recorded"
+                url, f"holds {start} rows, but {recorded} are recorded"
             )
 
     def _typed(self, name: str, values: pa.Array | None, rows: int, url: str) -> pa.Array:
@@ -224,6 +220,24 @@ def read_errors(url: str, columns: Sequence[str]) -> Iterator[None]:
         raise CorruptDatasetError.of_file(
             url, f"holds a row group that cannot be read ({error})"
         ) from error
+
+
+def wrong_log(url: str, found: int, recorded: int) -> UnsupportedTableError:
+    """Return the error for a file that has another number of rows than a table's log records."""
+    return UnsupportedTableError(
+        f"{url} holds {found} rows, but the table's log or manifest says {recorded}: the log is "
+        "wrong, or the file was replaced. Open another version, or write the table's files again "
+        "with Spark",
+        url=url,
+    )
+
+
+def _dead_rows(groups: Sequence[RowGroup]) -> npt.NDArray[np.int64]:
+    """Return the positions of deleted rows in consecutive row groups, ascending."""
+    starts = accumulate((group.stored_rows for group in groups), initial=0)
+    found = zip(groups, starts, strict=False)
+    parts = [group.dead + start for group, start in found if group.dead is not None]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def _ordinals_of(groups: Sequence[RowGroup], file: pq.ParquetFile) -> list[int]:

@@ -41,6 +41,7 @@ from mdstorm_backend.errors import (
     StorageError,
     UnsupportedTableError,
 )
+from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset, value_bounds
 from mdstorm_backend.tables import AsOf
 
@@ -601,15 +602,24 @@ def test_log_with_wrong_row_counts_raises_error_that_blames_the_log(
     wrong["add"]["stats"] = json.dumps({"numRecords": recorded})
     commit(table, OLD_PROTOCOL, metadata([N]), wrong)
     message = f"holds 2 rows, but the table's log or manifest says {recorded}: the log is wrong"
+    for keep_row_groups in (False, True):
+        with pytest.raises(UnsupportedTableError, match=message):
+            values(open_(table, keep_row_groups=keep_row_groups))
+    shuffled = ExactOrder(1, shuffle_rows=True)
     with pytest.raises(UnsupportedTableError, match=message):
-        values(open_(table))
+        next(open_(table).batches(2, order=shuffled))
 
 
-def test_log_that_records_no_rows_for_a_file_with_rows_does_not_hide_them(table: Path) -> None:
+@pytest.mark.parametrize("recorded", [0, 2**40, 2**62])
+def test_footer_decides_if_the_log_records_an_impossible_number_of_rows(
+    table: Path, recorded: int
+) -> None:
     wrong = add(table, "a.parquet", numbers(1, 2))
-    wrong["add"]["stats"] = json.dumps({"numRecords": 0})
+    wrong["add"]["stats"] = json.dumps({"numRecords": recorded})
     commit(table, OLD_PROTOCOL, metadata([N]), wrong)
-    assert values(open_(table)) == [(1,), (2,)]
+    for keep_row_groups in (False, True):
+        assert values(open_(table, keep_row_groups=keep_row_groups)) == [(1,), (2,)]
+    assert open_(table).numbers([("n", ">", 1)]).tolist() == [1]
 
 
 @pytest.mark.newest  # older pyarrow has no UUIDs
