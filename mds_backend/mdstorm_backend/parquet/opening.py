@@ -8,7 +8,7 @@ Other files are opened like files in a directory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -86,7 +86,8 @@ def open_parquet(
     urls = [one.url for one in locations] if partitioned else map(location.file_url, names or ())
     url = shown_urls([*urls])
     layouts.check_no_part_of_a_table(url, location, names)
-    return _open_files(url, location, files, cache, is_directory=is_directory)
+    named = {one.url for one in locations}
+    return _open_files(url, location, files, cache, is_directory=is_directory, named=named)
 
 
 def open_listed(url: str, location: Location, cache: CacheOptions | None) -> ParquetDataset:
@@ -105,17 +106,22 @@ def _open_files(
     cache: CacheOptions | None,
     *,
     is_directory: bool,
+    named: Collection[str] = (),
 ) -> ParquetDataset:
-    """Open Parquet files that are not a table; for errors see `open_parquet`."""
+    """Open Parquet files that are not a table; for errors see `open_parquet`.
+
+    `named` are the URLs that the user passed, which may be those of single files.
+    """
     names = [file.name for file in files]
+    file_urls = [location.file_url(name) for name in names]
     pins = Pins(location.path, footers.directories_of(files)) if location.is_local_disk else None
     found = footers.read_footers(location, files, cache or CacheOptions(), pins)
-    _check_not_of_iceberg(url, found)
+    listed = [f for one, f in zip(file_urls, found, strict=True) if one not in named]
+    _check_not_of_iceberg(url, listed)
     # Directory names are partition columns only if a single directory was given.
     paths = names if is_directory else [name.rpartition("/")[2] for name in names]
     fields, partitions = partition_columns(paths, url)
     of_partitions = tuple(field.name for field in fields)
-    file_urls = [location.file_url(name) for name in names]
     row_groups = [
         footers.RowGroup(url, name, ordinal, rows, partition, nbytes)
         for url, name, footer, partition in zip(file_urls, names, found, partitions, strict=True)
@@ -267,13 +273,17 @@ def is_hidden(name: str) -> bool:
 
 
 def _check_not_of_iceberg(url: str, found: Sequence[footers.Footer]) -> None:
-    """Raise an error for files of an Iceberg table whose metadata is in no parent directory."""
+    """Raise an error for listed files of an Iceberg table whose metadata is in no parent directory.
+
+    Whoever names a single file wants its rows.
+    """
     if any(_ICEBERG in (footer.schema.metadata or {}) for footer in found):
         raise errors.UnsupportedTableError(
             f"{url} has files of an Iceberg table (their footers have the key "
             f"{_ICEBERG.decode()!r}), which may hold rows that were deleted or replaced, and the "
             "table's metadata is elsewhere. Pass the URL of its metadata file, which ends in "
-            ".metadata.json; the catalog calls it metadata_location",
+            ".metadata.json; the catalog calls it metadata_location. To read all rows of single "
+            "files, pass a list of them",
             url=url,
         )
 
