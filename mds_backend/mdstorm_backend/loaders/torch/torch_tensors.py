@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 from torch.utils.data import get_worker_info
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.work_ahead import WorkAhead
@@ -140,6 +141,17 @@ def to_collated(
     if type(found) is not list:
         return found
     return _JoinedLater(found, collate_objects) if column.parsed_encoding.is_collated else found
+
+
+def _collate_times(
+    batch: list[np.datetime64], *, collate_fn_map: Mapping[Any, Any] | None = None
+) -> TorchValues:
+    """Return the times in PyTorch's samples as in whole batches: int64 nanoseconds, or dates."""
+    return to_torch(np.array(batch), None, "of times")
+
+
+# PyTorch has no rule for them, so that a plain DataLoader over samples with times would fail.
+default_collate_fn_map.setdefault(np.datetime64, _collate_times)
 
 
 def tensor_batches(

@@ -2,13 +2,16 @@
 
 import inspect
 import pickle
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.kit.loaders import column
 from tests.kit.small_datasets import write_dataset, write_numbers
+from torch.utils.data import DataLoader
 
 from mdstorm_backend import (
     ElasticOrder,
@@ -245,3 +248,20 @@ def test_missing_local_dataset_or_one_with_pickles_raises_error(tmp_path: Path) 
     with pytest.raises(UnsafeTypeError):
         LocalDataset(str(tmp_path / "pickles"))[0]
     assert LocalDataset(str(tmp_path / "pickles"), allow_unsafe_types=True)[0] == {"x": [1]}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("kind", [DataLoader, StreamingDataLoader])
+def test_times_of_local_dataset_are_collated_as_in_whole_batches(
+    tmp_path: Path, kind: Any, workers: int
+) -> None:
+    times = pa.array([0, 1], pa.timestamp("us"))
+    with MDSWriter(out=str(tmp_path)) as writer:
+        writer.write_batch(pa.table({"time": times, "day": times.cast(pa.date32())}))
+    batches = [
+        next(iter(kind(LocalDataset(str(tmp_path)), batch_size=2, num_workers=workers))),
+        next(iter(StreamingDataLoader(StreamingDataset(local=str(tmp_path)), batch_size=2))),
+    ]
+    for batch in batches:
+        assert batch["time"].tolist() == [0, 1000]
+        assert batch["day"] == [date(1970, 1, 1)] * 2
