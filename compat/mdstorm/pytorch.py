@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, overload
 
-from mdstorm_backend.base import OwnContext, check_function, check_integer, is_integer, require
+from mdstorm_backend.base import (
+    OwnContext,
+    check_function,
+    check_required_integer,
+    is_integer,
+    require,
+)
 
 try:
     import torch
@@ -66,8 +72,8 @@ class DataLoader(RowLoader, Generic[BatchT]):
     reader : Reader
         The reader, which also sets the number of epochs.
     batch_size : int
-        Rows per batch. A batch can span epochs; only the last one can be shorter. If None, 0 or
-        negative, all rows of all epochs form one batch.
+        Rows per batch. A batch can span epochs; only the last one can be shorter. If None, all
+        rows of all epochs form one batch.
     collate_fn : callable
         Function that builds a batch from a list of rows, which are dicts from column name to value.
         The default function is never called, because whole columns give the same batches.
@@ -256,7 +262,7 @@ class InMemBatchedDataLoader(OwnContext):
             )
         given = {"batch_size": batch_size, "num_epochs": num_epochs, "rows_capacity": rows_capacity}
         for name, value in given.items():
-            check_integer(name, value, lowest=1)
+            check_required_integer(name, value, 1)
         self._batch_size = batch_size
         self._num_epochs = num_epochs
         self._seed = seed

@@ -227,6 +227,8 @@ MISTAKES: list[Row] = [
     ),
     # creating the loader
     (lambda p, m: loader(m, batch_size=None), ValueError, "never ends with num_epochs=None"),
+    (lambda p, m: loader(m, batch_size=0), ValueError, "batch_size must be an integer of at le"),
+    (lambda p, m: tf_batch(m, batch_size=0), ValueError, "positive number of rows, found 0"),
     (lambda p, m: loader(m, num_epochs=0), ValueError, "found num_epochs=0"),
     (lambda p, m: loader(m, data_loader_fn=3), TypeError, "data_loader_fn must be a func"),
     (lambda p, m: loader(m, data_loader_fn=list, labels="x"), ValueError, "makes the batches"),

@@ -300,7 +300,7 @@ def rows_of_batch(
     Parameters
     ----------
     batch_size : int or None
-        The requested size; None, 0 or a negative size means all rows of all epochs.
+        The requested size; None means all rows of all epochs.
     num_epochs : int or None
         Passes over the data; None means infinite.
     dataset_size : int
@@ -313,10 +313,10 @@ def rows_of_batch(
     Raises
     ------
     InvalidArgumentError
-        If `batch_size` is not an integer, or requests all rows of infinitely many epochs.
+        If `batch_size` is not a positive integer, or requests all rows of infinitely many epochs.
     """
-    base.check_integer("batch_size", batch_size)
-    if batch_size and batch_size > 0:
+    base.check_integer("batch_size", batch_size, lowest=1)
+    if batch_size is not None:
         return int(batch_size)
     if num_epochs is None:
         raise InvalidArgumentError(

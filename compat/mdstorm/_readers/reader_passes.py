@@ -42,7 +42,7 @@ class ReaderPasses:
     reader : Reader
         Defines which data is read and how; its own position does not change.
     batch_size : int or None
-        Rows per batch; all rows of all epochs if None, 0 or negative.
+        Rows per batch; all rows of all epochs if None.
     window : int
         Capacity of the shuffling queue, in rows; 0 keeps the reader's order.
     by_shard : bool

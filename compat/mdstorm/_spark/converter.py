@@ -156,8 +156,8 @@ class SparkDatasetConverter(Openable, Described):
         Parameters
         ----------
         batch_size : int, optional
-            Rows per batch. A batch may span epochs, and only the last batch may be shorter. None, 0
-            or a negative size puts all rows of all epochs into one batch.
+            Rows per batch. A batch may span epochs, and only the last batch may be shorter. None
+            puts all rows of all epochs into one batch.
         num_epochs : int, optional
             Number of passes over the data; None means infinite.
         shuffling_queue_capacity : int, optional
@@ -379,7 +379,7 @@ class SparkDatasetConverter(Openable, Described):
         )
         made: ResumableTFDataset[Any]
         made = make_tf_dataset(
-            files, _DEFAULT_BATCH_SIZE if batch_size in (None, 0) else batch_size, prefetch
+            files, _DEFAULT_BATCH_SIZE if batch_size is None else batch_size, prefetch
         )
         return made
 

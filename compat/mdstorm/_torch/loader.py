@@ -114,7 +114,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
     reader : Reader
         The reader, or any object with Petastorm's ``Reader`` interface.
     batch_size : int or None
-        Rows per batch; all rows of all epochs if None, 0 or negative.
+        Rows per batch; all rows of all epochs if None.
     shuffling_queue_capacity : int or None
         Rows that are shuffled together.
     """
@@ -124,7 +124,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
     ) -> None:
         super().__init__()
         check_reader(reader)
-        check_integer("batch_size", batch_size)
+        check_integer("batch_size", batch_size, lowest=1)
         check_integer("shuffling_queue_capacity", shuffling_queue_capacity)
         self.reader = reader
         self.batch_size = batch_size

@@ -31,9 +31,18 @@ from mdstorm.pytorch import BatchedDataLoader, DataLoader, InMemBatchedDataLoade
 
 
 class TestBatches:
-    @pytest.mark.parametrize("size", [None, 0, -1])
-    def test_loader_without_batch_size_yields_one_batch(self, ten: str, size: int | None) -> None:
-        loader = DataLoader(batch_reader(ten, num_epochs=2), batch_size=size)
+    @pytest.mark.parametrize("size", [0, -1])
+    @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader, InMemBatchedDataLoader])
+    def test_batch_size_below_one_raises_error(self, ten: str, kind: Any, size: int) -> None:
+        capacity = {"rows_capacity": 10} if kind is InMemBatchedDataLoader else {}
+        with (
+            batch_reader(ten, num_epochs=2) as reader,
+            pytest.raises(InvalidArgumentError, match=f"^batch_size must be .*, found {size}"),
+        ):
+            kind(reader, batch_size=size, **capacity)
+
+    def test_loader_without_batch_size_yields_one_batch(self, ten: str) -> None:
+        loader = DataLoader(batch_reader(ten, num_epochs=2), batch_size=None)
         assert numbers(loader) == [[*range(10), *range(10)]]
 
     def test_loader_without_batch_size_over_infinite_reader_raises_error(self, ten: str) -> None:
