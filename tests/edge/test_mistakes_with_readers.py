@@ -168,9 +168,29 @@ MISTAKES: list[Row] = [
 test_a_mistake_raises_an_error_with_its_remedy = mistakes_test(MISTAKES)
 
 
-def test_misspelled_column_among_others_warns(where: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"), [("idd", ": did you mean id"), ("price", r": choose among \['id'")]
+)
+def test_name_of_no_column_among_others_warns(
+    where: tuple[str, str], name: str, message: str
+) -> None:
     with (
-        pytest.warns(UserWarning, match="no column matches 'idd': did you mean id"),
-        reader(where[0], schema_fields=["x", "idd"]) as found,
+        pytest.warns(UserWarning, match=f"no column matches {name!r}{message}"),
+        reader(where[0], schema_fields=["x", name]) as found,
     ):
         assert next(found)._fields == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("other.*", {}),  # an expression may match the columns of another dataset
+        ("number", {"row_numbers": "number"}),
+        ("x_is_null", {"null_masks": ["x"]}),
+    ],
+)
+def test_expression_or_name_of_made_column_does_not_warn(
+    where: tuple[str, str], name: str, options: dict[str, Any]
+) -> None:
+    with reader(where[0], schema_fields=["x", name], **options) as found:
+        assert next(found)._fields == ("x", *(name for _ in options))

@@ -37,6 +37,7 @@ from mdstorm.selectors import select_row_groups
 from mdstorm_backend.datasets import Filters, SampleDataset, add_columns, choose_rows
 from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import (
+    MASK_SUFFIX,
     Conditions,
     ReaderOptions,
     Usage,
@@ -93,7 +94,7 @@ def reader_options(
     with _naming_columns_left_out(source):
         contents = file_columns(source.schema, added["files"], source.url)
         schema = Schema((*source.schema, *contents))
-        schema = select_fields(schema, arguments.schema_fields, decoded)
+        schema = select_fields(schema, arguments.schema_fields, decoded, _made_by(arguments))
         schema = Schema((*_stored_only(schema), *contents))
     masks = tuple(added["null_masks"] or ())
     _check_read(schema, source.schema, [*(added["fill_nulls"] or ()), *masks])
@@ -133,6 +134,14 @@ def reader_options(
     if is_kept:
         options = replace(options, keep=KeptShares(cache, options, spec, filters, batched=batched))
     return options
+
+
+def _made_by(arguments: ReaderArguments) -> list[str]:
+    """Return the columns that arguments other than ``schema_fields`` make."""
+    added, spec = arguments.added, arguments.transform_spec
+    masks = [name + MASK_SUFFIX for name in added["null_masks"] or ()]
+    edited = [] if spec is None else spec._mdstorm_edited()
+    return [*masks, *edited, *filter(None, [added["row_numbers"]])]
 
 
 def _with_functions(arguments: ReaderArguments, reading: Reading, batched: bool) -> Steps:

@@ -14,7 +14,7 @@ from mdstorm._schema import UnischemaField, fields_of_columns, is_left_out
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
 from mdstorm.transform import TransformSpec
 from mdstorm.unischema import Unischema, warn_of_prefixes
-from mdstorm_backend.base import did_you_mean, warn_user
+from mdstorm_backend.base import choose_among, did_you_mean, warn_user
 from mdstorm_backend.format import Column, Schema, holds_decimals
 from mdstorm_backend.loaders import MASK_SUFFIX
 from mdstorm_backend.read import ImageDecoder
@@ -22,7 +22,9 @@ from mdstorm_backend.read import ImageDecoder
 _OR_AS_FLOATS = ', or pass decimals="float64" for arrays of numbers'
 
 
-def select_fields(schema: Schema, fields: Any, decoded: Collection[str] = ()) -> Schema:
+def select_fields(
+    schema: Schema, fields: Any, decoded: Collection[str] = (), made: Collection[str] = ()
+) -> Schema:
     """Return the columns that ``schema_fields`` selects, in stored order.
 
     Parameters
@@ -35,6 +37,8 @@ def select_fields(schema: Schema, fields: Any, decoded: Collection[str] = ()) ->
         warning, as in Petastorm.
     decoded : collection of str
         Columns of images to decode, which are never skipped.
+    made : collection of str
+        Columns that other arguments make, which `fields` may name.
 
     Raises
     ------
@@ -50,7 +54,7 @@ def select_fields(schema: Schema, fields: Any, decoded: Collection[str] = ()) ->
     if fields is None or (isinstance(fields, Collection) and not fields):
         chosen = _plain_columns(schema, decoded)
     else:
-        chosen = _matching_columns(schema, fields)
+        chosen = _matching_columns(schema, fields, made)
     if not chosen:
         names = list(schema.names)
         nearest = "".join(did_you_mean(f, names) for f in fields or () if isinstance(f, str))
@@ -67,8 +71,8 @@ def select_fields(schema: Schema, fields: Any, decoded: Collection[str] = ()) ->
     return schema.select(chosen)
 
 
-def _matching_columns(schema: Schema, fields: Collection[Any]) -> list[str]:
-    """Return the columns that fields or expressions match; warn about expressions with typos."""
+def _matching_columns(schema: Schema, fields: Collection[Any], made: Collection[str]) -> list[str]:
+    """Return the columns that fields or expressions match; warn about names that match none."""
     patterns = [re.compile(pattern) for pattern in field_patterns(fields)]
     for field in fields:
         if not isinstance(field, str) and field.name not in schema:
@@ -79,10 +83,11 @@ def _matching_columns(schema: Schema, fields: Collection[Any]) -> list[str]:
     chosen = [name for name in schema.names if any(p.fullmatch(name) for p in patterns)]
     expressions = [field for field in fields if isinstance(field, str)]
     warn_of_prefixes(schema.names, set(schema.names).difference(chosen), expressions)
-    for expression in expressions if chosen else ():
+    for expression in [each for each in expressions if each not in made] if chosen else ():
         is_void = not any(re.match(expression, name) for name in schema.names)
-        if is_void and (nearest := did_you_mean(expression, schema.names)):
-            warn_user(f"schema_fields: no column matches {expression!r}{nearest}")
+        if is_void and (expression.isidentifier() or did_you_mean(expression, schema.names)):
+            known = choose_among(expression, schema.names)
+            warn_user(f"schema_fields: no column matches {expression!r}{known}")
     return chosen
 
 
