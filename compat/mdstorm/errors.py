@@ -8,7 +8,6 @@
     ├── NotADataFrameError         also TypeError, AttributeError
     ├── NotOnDriverError           also RuntimeError
     ├── NotPicklableError          also TypeError
-    ├── NoMatchingFieldsError      also ValueError, RuntimeError
     ├── UnsupportedArgumentError   also NotImplementedError
     ├── PetastormImportedError     an AlreadyImportedError, hence ImportError
     ├── ShufflingBufferError       also RuntimeError
@@ -39,7 +38,6 @@ __all__ = [
     "CompressionCodecError",
     "DecodeFieldError",
     "MetadataNotFoundError",
-    "NoMatchingFieldsError",
     "NotADataFrameError",
     "NotOnDriverError",
     "NotPicklableError",
@@ -77,10 +75,6 @@ class NotOnDriverError(MDStormError, RuntimeError):
 
 class NotPicklableError(MDStormError, TypeError):
     """An object that reads files cannot be sent to another process."""
-
-
-class NoMatchingFieldsError(MDStormError, ValueError, RuntimeError):
-    """``schema_fields`` matches no column, or a dataset has no column that a framework supports."""
 
 
 class UnsupportedArgumentError(MDStormError, NotImplementedError):

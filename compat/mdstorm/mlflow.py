@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm import _datasets
-from mdstorm._datasets import LoggedData, Openable, StoredPlace, open_source
+from mdstorm._datasets import LoggedData, StoredPlace
 from mdstorm._mlflow import LoggedDataset, StoredData
 from mdstorm._readers import Reader
 from mdstorm.errors import (
@@ -37,6 +37,7 @@ from mdstorm.errors import (
 from mdstorm_backend.base import check_integer, require
 from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.display import shown_url
+from mdstorm_backend.kinds import Openable, open_stored
 from mdstorm_backend.loaders import ReaderOptions, RunTrace, Trace, trace_of_state
 from mdstorm_backend.order import StreamShape, find_world
 from mdstorm_backend.storage import FilesBelow
@@ -458,7 +459,7 @@ def _explaining_stores() -> Iterator[None]:
 def _data_of(source: Any) -> Any:
     """Return the dataset that a source reads."""
     if isinstance(source, (SampleDataset, Openable)):
-        return open_source(source)
+        return open_stored(source)
     return _options_of(source).dataset
 
 

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm import errors
-from mdstorm._datasets import checked_source, checked_url, open_source, opened
+from mdstorm._datasets import checked_source, checked_url, opened
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers import AddedReaderKeywords, Reader, ReaderArguments, accepts
 from mdstorm.ngram import NGram
@@ -18,6 +18,7 @@ from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.datasets import SampleDataset
+from mdstorm_backend.kinds import open_stored
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -300,7 +301,7 @@ def _open_reader(
     arguments = ReaderArguments.of(schema_fields=None if ngram else schema_fields, **given)
     if ngram is not None:
         _check_ngram(ngram, arguments, batched)
-    dataset = open_source(
+    dataset = open_stored(
         checked_source(urls),
         storage_options=arguments.storage_options,
         filesystem=arguments.filesystem,

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._datasets import checked_urls, open_source, opened
+from mdstorm._datasets import checked_urls, opened
 from mdstorm._petastorm_names import other_names
 from mdstorm._rows import rows_of
 from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.unischema import Unischema, UnischemaField
+from mdstorm_backend.kinds import open_stored
 
 __all__ = ["dataset_as_rdd"]
 
@@ -60,7 +61,7 @@ def dataset_as_rdd(
             "compute have no RDDs. Read the dataset with make_reader, or the Parquet files with "
             "spark.read.parquet(…)"
         ) from error
-    found = opened(open_source(checked_urls(dataset_url)))
+    found = opened(open_stored(checked_urls(dataset_url)))
     schema = found.unischema
     if schema_fields is not None:
         schema = schema.create_schema_view(schema_fields)
@@ -70,7 +71,7 @@ def dataset_as_rdd(
 
 
 def _rows(url: str, schema: Unischema, numbers: Iterator[int]) -> Iterator[Any]:
-    source = opened(open_source(url)).source
+    source = opened(open_stored(url)).source
     names = tuple(schema.fields)
     for number in numbers:
         shard = source.shard(number)

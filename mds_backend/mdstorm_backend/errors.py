@@ -16,6 +16,7 @@
     ├── InvalidArgumentError      also ValueError
     ├── ArgumentTypeError         also TypeError
     ├── NoDataAvailableError      (only Exception, as Petastorm's)
+    ├── NoMatchingFieldsError     also ValueError, RuntimeError
     ├── NullValueError            also TypeError, ValueError
     ├── TransformError            also ValueError
     ├── StateMismatchError        also ValueError
@@ -73,6 +74,7 @@ __all__ = [
     "MissingNameError",
     "NameNodeError",
     "NoDataAvailableError",
+    "NoMatchingFieldsError",
     "NullValueError",
     "StateMismatchError",
     "StorageError",
@@ -231,6 +233,10 @@ class ArgumentTypeError(MDStormError, TypeError):
 
 class NoDataAvailableError(MDStormError):
     """There are fewer rows than ranks, so a rank would have nothing to read."""
+
+
+class NoMatchingFieldsError(MDStormError, ValueError, RuntimeError):
+    """No column matches what is read, or a dataset has none of a type that can be read."""
 
 
 class NullValueError(MDStormError, TypeError, ValueError):

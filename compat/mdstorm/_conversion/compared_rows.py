@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._conversion.encoded_fields import numbers
-from mdstorm._datasets import decoded, open_source, stored_unischema, value_cells
+from mdstorm._datasets import decoded, stored_unischema, value_cells
 from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
 from mdstorm_backend.datasets import SampleDataset
+from mdstorm_backend.kinds import open_stored
 from mdstorm_backend.tables import AsOf
 
 _ARRAY = pa.struct([("array", pa.string()), ("data", pa.binary())])
@@ -39,7 +40,7 @@ def open_compared(
         If a dataset does not exist or is damaged.
     """
     how: dict[str, Any] = {"storage_options": storage_options, "keep_row_groups": True}
-    left, right = open_source(first, as_of=as_of, **how), open_source(second, **how)
+    left, right = open_stored(first, as_of=as_of, **how), open_stored(second, **how)
     schemas = stored_unischema(left), stored_unischema(right)
     return _rows(left, *schemas), _rows(right, *reversed(schemas))
 

@@ -13,7 +13,6 @@ from mdstorm import errors
 from mdstorm._conversion.encoded_fields import mds_plan
 from mdstorm._datasets import (
     check_parquet,
-    open_source,
     stored_unischema,
     with_declared_partitions,
 )
@@ -23,6 +22,7 @@ from mdstorm_backend import format as mds
 from mdstorm_backend.base import check_flag, check_names
 from mdstorm_backend.catalogs import check_destination, given_table, table_name
 from mdstorm_backend.datasets import Dataset, check_file_bytes, check_files
+from mdstorm_backend.kinds import open_stored
 from mdstorm_backend.parquet import ParquetDataset, is_hidden
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow, Location, NamedFiles
@@ -167,7 +167,7 @@ def convert(
     _check_no_parquet(target)
     index_to_replace(target, overwrite=overwrite)
     as_of = AsOf(version, timestamp)
-    found = open_source(source, storage_options=storage_options, as_of=as_of, keep_row_groups=True)
+    found = open_stored(source, storage_options=storage_options, as_of=as_of, keep_row_groups=True)
     parquet = check_parquet(found)
     if name is not None or parquet.table_version is not None:
         # Check the directory of a table whose name or metadata file was given.

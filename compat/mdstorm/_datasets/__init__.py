@@ -33,16 +33,13 @@ from mdstorm._datasets.petastorm_metadata import (
     write_petastorm_metadata,
 )
 from mdstorm._datasets.sources import (
-    Openable,
     Opened,
     ReadDataset,
     checked_source,
     checked_url,
     checked_urls,
-    open_source,
     opened,
     scheme_less,
-    typed_columns,
 )
 
 __all__ = [
@@ -55,7 +52,6 @@ __all__ = [
     "DecodedSource",
     "Floats",
     "LoggedData",
-    "Openable",
     "Opened",
     "ReadDataset",
     "StoredPlace",
@@ -77,12 +73,10 @@ __all__ = [
     "is_untyped",
     "location_of",
     "open_dataset",
-    "open_source",
     "open_written",
     "opened",
     "scheme_less",
     "stored_unischema",
-    "typed_columns",
     "unischema_to_json",
     "value_cells",
     "with_declared_partitions",

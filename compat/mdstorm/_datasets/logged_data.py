@@ -16,7 +16,6 @@ from mdstorm._datasets.decoded_source import (
     with_declared_partitions,
 )
 from mdstorm._datasets.field_decoders import Floats
-from mdstorm._datasets.sources import open_source
 from mdstorm.errors import DatasetChangedError, MissingFileError, StateMismatchError
 from mdstorm_backend.base import map_files
 from mdstorm_backend.datasets import (
@@ -28,6 +27,7 @@ from mdstorm_backend.datasets import (
     open_streams,
 )
 from mdstorm_backend.display import shown_url, shown_urls
+from mdstorm_backend.kinds import open_stored
 from mdstorm_backend.order import StreamShape
 from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow, NamedFiles
 from mdstorm_backend.tables import AsOf
@@ -75,9 +75,9 @@ class StoredPlace(NamedTuple):
             return open_streams.JoinedDataset(parts)
         if self.files is None:
             as_of = None if self.version is None else AsOf(self.version)
-            return open_source(self.uri, storage_options=storage_options, as_of=as_of)
+            return open_stored(self.uri, storage_options=storage_options, as_of=as_of)
         urls = [f"{self.uri.rstrip('/')}/{name}" for name in self.files]
-        return open_source(
+        return open_stored(
             urls, directory=self.uri, is_named=is_named, storage_options=storage_options
         )
 

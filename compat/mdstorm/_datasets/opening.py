@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from mdstorm._datasets.sources import Openable, open_source, opened
+from mdstorm._datasets.sources import opened
 from mdstorm_backend.base import suggests_keywords
-from mdstorm_backend.datasets import SampleDataset, add_columns, check_file_bytes, check_row_numbers
+from mdstorm_backend.datasets import SampleDataset, with_added
+from mdstorm_backend.kinds import Openable, open_stored
 from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow
 from mdstorm_backend.tables import AsOf
 
@@ -91,14 +92,16 @@ def open_dataset(
     >>> dataset.to_table(rows=[3, 0], columns=["id"]).to_pydict()
     {'id': [3, 0]}
     """
-    check_row_numbers("row_numbers", row_numbers)
-    check_file_bytes("max_file_bytes", max_file_bytes)
-    dataset = open_source(
+    dataset = open_stored(
         source,
         storage_options=storage_options,
         filesystem=filesystem,
         as_of=AsOf(version, timestamp),
     )
-    found = opened(dataset, missing_fields=isinstance(source, Openable))
-    added = {"files": files, "files_below": files_below, "max_file_bytes": max_file_bytes}
-    return add_columns(found.source, {**added, "row_numbers": row_numbers})
+    return with_added(
+        opened(dataset, missing_fields=isinstance(source, Openable)).source,
+        files=files,
+        files_below=files_below,
+        max_file_bytes=max_file_bytes,
+        row_numbers=row_numbers,
+    )

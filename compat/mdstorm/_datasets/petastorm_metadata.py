@@ -20,7 +20,7 @@ from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, Ndarray
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import parse_json
 from mdstorm_backend.datasets import SampleDataset
-from mdstorm_backend.kinds import open_stored
+from mdstorm_backend.kinds import open_stored, what_is_at
 from mdstorm_backend.parquet import ParquetDataset, has_same_files
 from mdstorm_backend.storage import Location
 
@@ -314,7 +314,7 @@ def open_written(location: Location) -> ParquetDataset:
 def _open(location: Location) -> ParquetDataset:
     source = open_stored(
         location.url,
-        location.storage_options,
+        storage_options=location.storage_options,
         filesystem=location.filesystem,
         may_be_unfinished=True,  # other `materialize_dataset` blocks may be writing
     )
@@ -332,9 +332,9 @@ def check_parquet(source: SampleDataset) -> ParquetDataset:
     """
     if not isinstance(source, ParquetDataset):
         raise errors.InvalidArgumentError(
-            f"{source.url} is not Parquet, but an MDS dataset or of another kind, which needs no "
-            "conversion and has no metadata of Petastorm: mdstorm.open_dataset, make_reader and "
-            "make_batch_reader read it"
+            f"{source.url} is {what_is_at(source.url)}, not Parquet, so it cannot be converted and "
+            "has no metadata of Petastorm: read it with mdstorm.open_dataset, make_reader or "
+            "make_batch_reader"
         )
     return source
 

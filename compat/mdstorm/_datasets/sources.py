@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
@@ -18,10 +16,9 @@ from mdstorm_backend.base import warn_user
 from mdstorm_backend.catalogs import hint_of_parts, is_table, table_name
 from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.display import Described, Description
-from mdstorm_backend.kinds import open_stored
+from mdstorm_backend.kinds import Openable
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import has_scheme, normalize_url, open_filesystem, url_of
-from mdstorm_backend.tables import AsOf, check_as_of
 
 _SCHEMA = "mdstorm.etl.dataset_metadata.get_schema_from_dataset_url(url)"
 #: Replacements for attributes of Petastorm's dataset, whose class pyarrow has removed.
@@ -57,85 +54,6 @@ class Opened(NamedTuple):
     unischema: Unischema
     inferred: bool = False
     is_encoded: bool = False
-
-
-class Openable(ABC):
-    """What is not a dataset, but stands for one: a converter, or a reader's dataset."""
-
-    @abstractmethod
-    def _mdstorm_open(self) -> SampleDataset:
-        """Open the dataset as it is stored."""
-
-
-def open_source(
-    source: Any,
-    *,
-    storage_options: dict[str, Any] | None = None,
-    filesystem: Any = None,
-    as_of: AsOf | None = None,
-    directory: str | None = None,
-    is_named: bool = True,
-    keep_row_groups: bool = False,
-    may_be_unfinished: bool = False,
-    partitioned: bool = True,
-) -> SampleDataset:
-    """Open what a user passed, as it is stored. There is no other way from a URL to a dataset.
-
-    Parameters
-    ----------
-    source : str, path, list of them, table, converter or dataset
-        A URL, path or pattern; the name of a table; several Parquet files, or shards of one MDS
-        dataset; a table of pyiceberg or deltalake; a converter; or an open dataset.
-    storage_options : dict, optional
-        Options of the fsspec file system.
-    filesystem : object, optional
-        A file system of fsspec or pyarrow, which takes precedence over the scheme of the URLs and
-        `storage_options`.
-    as_of : AsOf, optional
-        The version of a Delta or Iceberg table; by default the newest one.
-    directory : str, optional
-        The directory of an MDS dataset whose shards are listed; by default the innermost one that
-        contains all of them.
-    is_named : bool
-        Whether the user named this directory, so that files in columns may be read below it.
-    keep_row_groups : bool
-        Whether each row group of a table is a shard.
-    may_be_unfinished : bool
-        Whether a job may still be writing Parquet files.
-    partitioned : bool
-        Whether directories of Parquet files have partition columns.
-
-    Raises
-    ------
-    ArgumentTypeError, InvalidArgumentError
-        If an argument is invalid, or `as_of` is given for data without versions.
-    DatasetNotFoundError, CorruptDatasetError
-        If there is no dataset, or it cannot be read.
-    NoMatchingFieldsError
-        If no column is of a type that can be read.
-    """
-    if isinstance(source, Openable):
-        source = source._mdstorm_open()
-    if isinstance(source, SampleDataset):
-        check_as_of(as_of, source.url)
-        return source
-    dataset = open_stored(
-        source,
-        storage_options,
-        filesystem=filesystem,
-        as_of=as_of,
-        directory=directory,
-        is_named=is_named,
-        keep_row_groups=keep_row_groups,
-        may_be_unfinished=may_be_unfinished,
-        partitioned=partitioned,
-    )
-    if dataset.columns_left_out and not dataset.schema.names:
-        raise errors.NoMatchingFieldsError(
-            f"{dataset.url} has no column of a type that can be read, only "
-            f"{typed_columns(dataset.columns_left_out)}: convert one, for example with Spark"
-        )
-    return dataset
 
 
 def opened(
@@ -362,8 +280,3 @@ class ReadDataset(Openable, Described):
         return open_filesystem(location.url, location.storage_options)[0]
 
     filesystem = fs
-
-
-def typed_columns(types: Mapping[str, pa.DataType]) -> str:
-    """Return names of columns with their types, as messages list them."""
-    return ", ".join(f"{name!r} of type {type_}" for name, type_ in types.items())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._datasets import DecodedSource, typed_columns
+from mdstorm._datasets import DecodedSource
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.kept_shares import KeptShares
 from mdstorm._readers.reading_order import warn_of_whole_passes
@@ -34,7 +34,7 @@ from mdstorm.errors import (
     UnsupportedArgumentError,
 )
 from mdstorm.selectors import select_row_groups
-from mdstorm_backend.datasets import Filters, SampleDataset, add_columns, choose_rows
+from mdstorm_backend.datasets import Filters, SampleDataset, add_columns, choose_rows, typed_columns
 from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import (
     MASK_SUFFIX,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast, overload
 
-from mdstorm._datasets import Openable, open_dataset
+from mdstorm._datasets import open_dataset
 from mdstorm._petastorm_names import public
 from mdstorm._readers import DEFAULT_WORKERS, DEFAULTS, ReaderArguments, ReaderKeywords, accepts
 from mdstorm._rows import ResumableTFDataset, Row
@@ -27,7 +27,7 @@ from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgum
 from mdstorm_backend.base import cached_property, check_function, check_list, require
 from mdstorm_backend.datasets import describe_place
 from mdstorm_backend.display import Described, Description, counted, human_bytes, shown_url
-from mdstorm_backend.kinds import directory_of
+from mdstorm_backend.kinds import Openable, directory_of
 from mdstorm_backend.read import StackOption
 from mdstorm_backend.storage import check_no_secrets
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from mdstorm._datasets import in_float_types, open_source
+from mdstorm._datasets import in_float_types
 from mdstorm._readers import (
     FirstEpoch,
     Framework,
@@ -28,7 +28,7 @@ from mdstorm.errors import (
 )
 from mdstorm_backend.base import check_integer, choose_among, require
 from mdstorm_backend.datasets import SampleDataset, check_choice
-from mdstorm_backend.kinds import directory_of
+from mdstorm_backend.kinds import directory_of, open_stored
 from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
 from mdstorm_backend.order import Order
 from mdstorm_backend.read import (
@@ -292,7 +292,7 @@ class ReadFiles:
     cache_dir_url : str or None
         Dataset directory; None for the directory that contains the files.
     file_urls : sequence of str
-        The dataset's files, as for `open_source`.
+        The dataset's files, as for `open_stored`.
     arguments : ReaderArguments
         The user's arguments.
     inputs : ModelInputs
@@ -366,7 +366,7 @@ class ReadFiles:
                 "the list of files is empty: pass at least one file, or the dataset's directory"
             )
         try:
-            dataset = open_source(**self._how)
+            dataset = open_stored(**self._how)
         except InvalidArgumentError as error:
             if self.counted is None or not set(self.file_urls) <= self.counted.sizes.keys():
                 raise

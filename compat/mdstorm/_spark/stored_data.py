@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdstorm import errors
-from mdstorm._datasets import checked_url, open_source
+from mdstorm._datasets import checked_url
 from mdstorm._spark.converter import SparkDatasetConverter, converter_of
 from mdstorm_backend.catalogs import check_parts, given_table, hint_of_parts, table_name
-from mdstorm_backend.kinds import index_directory, is_shard
+from mdstorm_backend.kinds import index_directory, is_shard, open_stored
 from mdstorm_backend.tables import AsOf
 
 
@@ -43,7 +43,7 @@ def converter_of_data(
     urls = [_url(one) for one in several]
     is_directory = len(urls) == 1 and not is_shard(urls[0])
     directory = index_directory(urls[0]) if is_directory else None
-    dataset = open_source(
+    dataset = open_stored(
         urls,
         directory=directory,
         storage_options=given.storage_options,

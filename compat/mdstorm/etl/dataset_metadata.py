@@ -18,7 +18,6 @@ from mdstorm._datasets import (
     check_columns,
     checked_urls,
     common_metadata_of,
-    open_source,
     open_written,
     stored_unischema,
     with_declared_partitions,
@@ -32,6 +31,7 @@ from mdstorm_backend.base import check_one_of
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import INDEX_NAME
+from mdstorm_backend.kinds import open_stored
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.spark import session_conf
 from mdstorm_backend.storage import Location, modification_of
@@ -222,7 +222,7 @@ def get_schema_from_dataset_url(
         If the URL has no scheme; also ValueError.
     """
     try:
-        dataset = open_source(
+        dataset = open_stored(
             checked_urls(dataset_url_or_urls),
             storage_options=storage_options,
             filesystem=filesystem,

@@ -15,7 +15,6 @@ from mdstorm._datasets import (
     UNISCHEMA_EXTRA,
     checked_urls,
     decoded,
-    open_source,
     unischema_to_json,
     write_petastorm_metadata,
 )
@@ -24,6 +23,7 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.dataset_metadata import get_schema
 from mdstorm.unischema import Unischema
 from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.kinds import open_stored
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import write_index
 
@@ -74,7 +74,7 @@ def generate_petastorm_metadata(
     dataset_url = checked_urls(dataset_url)
     schema = None if unischema_class is None else _located(unischema_class)
     location = Location.of(dataset_url)
-    dataset = open_source(dataset_url, may_be_unfinished=True)
+    dataset = open_stored(dataset_url, may_be_unfinished=True)
     schema = schema or get_schema(dataset)
     if isinstance(dataset, Dataset):
         decoded(dataset, schema)  # raises an error if a field has no column

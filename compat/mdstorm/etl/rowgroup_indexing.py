@@ -11,7 +11,6 @@ from mdstorm._datasets import (
     ROW_GROUPS_INDEX_KEY,
     checked_urls,
     location_of,
-    open_source,
     opened,
 )
 from mdstorm._petastorm_names import other_names
@@ -21,6 +20,7 @@ from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base import check_list
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Column, Values
+from mdstorm_backend.kinds import open_stored
 from mdstorm_backend.parquet import ParquetDataset
 
 __all__ = ["ROWGROUPS_INDEX_KEY", "PieceInfo", "build_rowgroup_index", "get_row_group_indexes"]
@@ -84,7 +84,7 @@ def build_rowgroup_index(
         If there are no indexers, two have the same name, or one is for a field that does not exist.
     """
     found = _checked(indexers)
-    stored = open_source(checked_urls(dataset_url))
+    stored = open_stored(checked_urls(dataset_url))
     source = opened(stored).source
     fields = sorted({name for indexer in indexers for name in indexer.column_names})
     unknown = [name for name in fields if name not in source.schema]
@@ -119,9 +119,9 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
         If the dataset has no indexes; also ValueError.
     """
     if isinstance(dataset, str):
-        dataset = open_source(checked_urls(dataset))
+        dataset = open_stored(checked_urls(dataset))
     elif hasattr(dataset, "fragments"):  # a pyarrow dataset
-        dataset = open_source(location_of(dataset).url, filesystem=dataset.filesystem)
+        dataset = open_stored(location_of(dataset).url, filesystem=dataset.filesystem)
     if not isinstance(dataset, (Dataset, ParquetDataset)):
         raise ArgumentTypeError(
             f"get_row_group_indexes takes a dataset or its URL, found {dataset!r}"

@@ -8,11 +8,12 @@ from mdstorm_backend.datasets.added_columns import (
     check_file_bytes,
     check_files,
     check_row_numbers,
+    with_added,
 )
 from mdstorm_backend.datasets.chosen_rows import ChosenRows, check_choice, choose_rows
 from mdstorm_backend.datasets.dataset import Dataset, describe_place, open_mds
 from mdstorm_backend.datasets.dataset_view import DatasetView
-from mdstorm_backend.datasets.description import describe_dataset
+from mdstorm_backend.datasets.description import describe_dataset, typed_columns
 from mdstorm_backend.datasets.filters import Filters, Mask, Term, check_where
 from mdstorm_backend.datasets.row_choice import check_rows, numbers_hash
 from mdstorm_backend.datasets.sample_dataset import SampleDataset, Storage
@@ -42,4 +43,6 @@ __all__ = [
     "fingerprints_of",
     "numbers_hash",
     "open_mds",
+    "typed_columns",
+    "with_added",
 ]

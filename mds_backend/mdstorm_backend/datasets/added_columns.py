@@ -83,6 +83,13 @@ def add_columns(source: SampleDataset, arguments: Mapping[str, Any]) -> SampleDa
     return source
 
 
+def with_added(source: SampleDataset, **arguments: Any) -> SampleDataset:
+    """Check the arguments of `add_columns`, and return a dataset with the columns that they add."""
+    check_row_numbers("row_numbers", arguments["row_numbers"])
+    check_file_bytes("max_file_bytes", arguments["max_file_bytes"])
+    return add_columns(source, arguments)
+
+
 def with_files(
     source: SampleDataset, files: Mapping[str, str], below: FilesBelow | None, max_file_bytes: int
 ) -> AddedColumns:

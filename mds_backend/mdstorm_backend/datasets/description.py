@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
 
 from mdstorm_backend.display import Description, counted, human_bytes, shown_url
 from mdstorm_backend.format import Schema
@@ -37,3 +39,8 @@ def describe_dataset(
     if schema is None:
         return Description(line, facts)
     return Description(line, facts, schema.headings, schema.shown_columns)
+
+
+def typed_columns(types: Mapping[str, pa.DataType]) -> str:
+    """Return names of columns with their types, as messages list them."""
+    return ", ".join(f"{name!r} of type {type_}" for name, type_ in types.items())

@@ -8,7 +8,7 @@ from typing import Any
 
 from mdstorm_backend.base import suggests_keywords
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.datasets import SampleDataset, add_columns, check_row_numbers
+from mdstorm_backend.datasets import SampleDataset, with_added
 from mdstorm_backend.kinds.opening import open_stored
 from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow
 from mdstorm_backend.tables import AsOf
@@ -75,13 +75,17 @@ def open_dataset(
     >>> [batch["x"].tolist() for batch in dataset.batches(10)]
     [[7]]
     """
-    check_row_numbers("row_numbers", row_numbers)
     dataset = open_stored(
         source,
-        storage_options,
+        storage_options=storage_options,
         as_of=AsOf(version, timestamp),
         cache=cache,
         allow_unsafe_types=allow_unsafe_types,
     )
-    added = {"files": files, "files_below": files_below, "max_file_bytes": max_file_bytes}
-    return add_columns(dataset, {**added, "row_numbers": row_numbers})
+    return with_added(
+        dataset,
+        files=files,
+        files_below=files_below,
+        max_file_bytes=max_file_bytes,
+        row_numbers=row_numbers,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mdstorm_backend.kinds.kind import Kind
+from mdstorm_backend.kinds.kind import ParquetKind
 from mdstorm_backend.kinds.place import Place
 from mdstorm_backend.parquet import ParquetDataset, open_listed, open_parquet
 from mdstorm_backend.storage import Location
@@ -19,7 +19,7 @@ _MOST_LEVELS = 8
 _METADATA = "_common_metadata"
 
 
-class ParquetFiles(Kind):
+class ParquetFiles(ParquetKind):
     """Parquet files, also of Petastorm: one, several, a pattern, or those in a directory."""
 
     name = "Parquet files"

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.kinds.place import Place
+from mdstorm_backend.parquet import ParquetDataset
 
 _Turn: TypeAlias = Literal["first", "then", "last", "never"]
 
@@ -20,6 +21,7 @@ class Kind(ABC):
 
     Each kind is a subclass, in a module of this folder or elsewhere. It registers itself by setting
     `name`. What it opens is then opened by `open_dataset`, readers, converters and commands.
+    `convert` takes it if it opens a `ParquetDataset`: then it is a `ParquetKind`.
 
     Attributes
     ----------
@@ -72,6 +74,20 @@ class Kind(ABC):
 
     def refusal(self, place: Place) -> str:
         """Return what is at a place instead of an MDS dataset, and what reads it."""
+        name, reader = self.described(place)
+        found = f"there is no MDS dataset at {place.url}, but {name}"
+        return f"{found}. Read it in place with {reader}({place.url!r})"
+
+
+class ParquetKind(Kind):
+    """A kind of data whose values are in Parquet files, which `convert` turns into shards."""
+
+    @abstractmethod
+    def open(self, place: Place) -> ParquetDataset:
+        """Open the data at a place, which are of this kind."""
+
+    def refusal(self, place: Place) -> str:
+        """Return what is at a place, and that it can be converted, or read in place."""
         name, reader = self.described(place)
         return (
             f"there is no MDS dataset at {place.url}, but {name}. Convert it with: mdstorm convert "

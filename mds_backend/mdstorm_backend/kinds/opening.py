@@ -8,29 +8,43 @@ from dataclasses import replace
 from typing import Any
 
 from mdstorm_backend.base import map_files
-from mdstorm_backend.datasets import SampleDataset
-from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, MDStormError
+from mdstorm_backend.datasets import SampleDataset, typed_columns
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    MDStormError,
+    NoMatchingFieldsError,
+)
 from mdstorm_backend.kinds.kind import KINDS, Kind, kinds_asked
 from mdstorm_backend.kinds.mds import missing_index, unfinished
-from mdstorm_backend.kinds.place import Place, place_of
+from mdstorm_backend.kinds.place import Openable, Place, place_of
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import fingerprints_of
+from mdstorm_backend.tables import AsOf, check_as_of
 
 
 def open_stored(
-    source: Any, storage_options: dict[str, Any] | None = None, **how: Any
+    source: Any,
+    *,
+    storage_options: dict[str, Any] | None = None,
+    as_of: AsOf | None = None,
+    **how: Any,
 ) -> SampleDataset:
-    """Open data as they are stored.
+    """Open what a user passed, as it is stored.
+
+    There is no other way from a URL to a dataset, but for streams, which only open MDS datasets.
 
     Parameters
     ----------
-    source : str, path, list of them, table of pyiceberg or deltalake, or SampleDataset
+    source : str, path, list of them, table, Openable or SampleDataset
         The URL or path of a directory, a file, a pattern, an index or a table's metadata file; the
-        name of a table in Unity Catalog; or several Parquet files, or shards of one MDS dataset. If
-        there is nothing at a URL that Spark has percent-encoded, it is decoded. An open dataset is
-        returned itself.
+        name of a table in Unity Catalog; several Parquet files, or shards of one MDS dataset; a
+        table of pyiceberg or deltalake; or a converter. If there is nothing at a URL that Spark has
+        percent-encoded, it is decoded. An open dataset is returned itself.
     storage_options : dict, optional
         Options for the fsspec file system.
+    as_of : AsOf, optional
+        The version of a Delta or Iceberg table; by default the newest one.
     **how
         Other attributes of `Place`.
 
@@ -47,19 +61,30 @@ def open_stored(
         If there are no data.
     UnsupportedTableError
         If the data are of a kind that is not read.
+    NoMatchingFieldsError
+        If no column is of a type that can be read.
     CorruptDatasetError, CredentialsError, StorageError
         If the data cannot be read.
     """
+    if isinstance(source, Openable):
+        source = source._mdstorm_open()
     if isinstance(source, SampleDataset):
+        check_as_of(as_of, source.url)
         return source
-    place = place_of(source, storage_options, **how)
+    place = place_of(source, storage_options, as_of=as_of, **how)
     try:
-        return _opened(place)
+        dataset = _opened(place)
     except DatasetNotFoundError:
         decoded = place.decoded()
         if decoded.urls == place.urls:
             raise
-        return _opened(decoded)
+        dataset = _opened(decoded)
+    if dataset.columns_left_out and not dataset.schema.names:
+        raise NoMatchingFieldsError(
+            f"{dataset.url} has no column of a type that can be read, only "
+            f"{typed_columns(dataset.columns_left_out)}: convert one, for example with Spark"
+        )
+    return dataset
 
 
 def _opened(place: Place) -> SampleDataset:
@@ -92,6 +117,16 @@ def _kind_of(place: Place) -> Kind:
     others, (last,) = kinds_asked("then"), kinds_asked("last")
     is_there = map_files(lambda kind: kind.is_at(place), others)
     return next((kind for kind, there in zip(others, is_there, strict=True) if there), last)
+
+
+def what_is_at(url: str) -> str:
+    """Return what is at a URL, for messages: the kind of the data, as far as it is known."""
+    with suppress(MDStormError, OSError):
+        place = place_of(url)
+        kinds = kinds_asked("first", "then", "never", "last")
+        if (kind := next((kind for kind in kinds if kind.is_at(place)), None)) is not None:
+            return kind.described(place)[0]
+    return "of another kind"
 
 
 @contextmanager

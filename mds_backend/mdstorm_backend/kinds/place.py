@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
@@ -9,11 +10,20 @@ from urllib.parse import unquote
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.catalogs import CatalogTable, find_table, given_table, table_name
+from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.display import shown_urls
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.parquet import check_one_storage
 from mdstorm_backend.storage import Location, url_of
 from mdstorm_backend.tables import AsOf
+
+
+class Openable(ABC):
+    """What is not a dataset, but stands for one: a converter, or a reader's dataset."""
+
+    @abstractmethod
+    def _mdstorm_open(self) -> SampleDataset:
+        """Open the dataset as it is stored."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import NoReturn
 
 from mdstorm_backend.errors import UnsupportedTableError
-from mdstorm_backend.kinds.kind import Kind
+from mdstorm_backend.kinds.kind import Kind, ParquetKind
 from mdstorm_backend.kinds.place import Place
 from mdstorm_backend.parquet import ParquetDataset, open_snapshot
 from mdstorm_backend.storage import Location
@@ -23,7 +23,7 @@ from mdstorm_backend.tables import (
 )
 
 
-class Table(Kind):
+class Table(ParquetKind):
     """Tables whose own metadata lists the live files and rows."""
 
     @abstractmethod

@@ -126,7 +126,7 @@ def inspect(source: Any, *, storage_options: dict[str, Any] | None = None) -> In
     CorruptDatasetError
         If the dataset cannot be parsed.
     """
-    dataset = open_stored(source, storage_options)
+    dataset = open_stored(source, storage_options=storage_options)
     stored = dataset.storage()
     return Inspection(
         url=dataset.url,
@@ -193,7 +193,7 @@ def head(
     UnsupportedEncodingError
         If this version cannot decode one of them.
     """
-    dataset = open_stored(source, storage_options)
+    dataset = open_stored(source, storage_options=storage_options)
     names = dataset.select(columns)
     found: dict[str, list[Any]] = {name: [] for name in names}
     for number, samples in enumerate(dataset.shard_sizes):

@@ -127,7 +127,7 @@ def verify(
         If its storage cannot be read.
     """
     try:
-        dataset = open_stored(source, storage_options)
+        dataset = open_stored(source, storage_options=storage_options)
         if isinstance(stored := dataset.stored, Dataset):
             return _verify_mds(stored, _schema(stored), quick, threads, on_progress)
     except errors.CorruptDatasetError as error:

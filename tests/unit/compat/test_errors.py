@@ -14,7 +14,6 @@ BASES = {
     "CompressionCodecError": (ValueError, RuntimeError),
     "DecodeFieldError": (RuntimeError,),
     "MetadataNotFoundError": (errors.PetastormMetadataError, FileNotFoundError),
-    "NoMatchingFieldsError": (ValueError, RuntimeError),
     "NotADataFrameError": (TypeError, AttributeError),
     "NotOnDriverError": (RuntimeError,),
     "NotPicklableError": (TypeError,),

@@ -21,6 +21,7 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "InvalidArgumentError": (ValueError,),
     "ArgumentTypeError": (TypeError,),
     "NoDataAvailableError": (Exception,),
+    "NoMatchingFieldsError": (ValueError, RuntimeError),
     "NullValueError": (TypeError, ValueError),
     "TransformError": (ValueError,),
     "UnsafeTypeError": (ValueError,),

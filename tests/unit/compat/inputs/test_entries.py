@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.kit.small_datasets import write_numbers
 from tests.unit.compat.inputs.inputs import INPUTS, Input, Place, files
 
 import mdstorm_backend
 from mdstorm import convert, make_batch_reader, make_reader, open_dataset
 from mdstorm.cli import main
-from mdstorm.errors import MDStormError
+from mdstorm.errors import InvalidArgumentError, MDStormError
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.datasets import SampleDataset
 from mdstorm_backend.kinds import Kind, open_stored
@@ -201,6 +202,37 @@ def test_new_kind_of_data_opens_in_every_entry(entry: str, listing: Input) -> No
     assert sorted(ENTRIES[entry](listing)) == list(range(10))
     with pytest.raises(MDStormError, match=r"no MDS dataset at .*, but a listing"):
         by_stream(listing)
+
+
+def test_new_kind_that_is_not_parquet_is_not_converted_nor_advised_to_be(tmp_path: Path) -> None:
+    class Nested(Kind):
+        name = "a nested dataset"
+
+        def is_at(self, place: Any) -> bool:
+            return place.location is not None and place.location.exists("nested/index.json")
+
+        def open(self, place: Any) -> SampleDataset:
+            found = open_stored(place.location.child("nested").url)
+            found.url = place.url
+            return found
+
+    try:
+        write_numbers(tmp_path / "nested", 6)
+        for source, name in ((tmp_path, "a nested dataset"), (tmp_path / "nested", "an MDS data")):
+            with pytest.raises(InvalidArgumentError, match=f"{source} is {name}.*, not Parquet"):
+                convert(source, tmp_path.parent / f"{tmp_path.name} converted")
+        with pytest.raises(MDStormError, match=r"but a nested dataset\. Read it in place with"):
+            mdstorm_backend.StreamingDataset(local=str(tmp_path))
+    finally:
+        del KINDS["a nested dataset"]
+
+
+@pytest.mark.parametrize("open_", [open_dataset, mdstorm_backend.open_dataset])
+def test_invalid_added_columns_raise_error_in_both_ways_to_open(open_: Any, tmp_path: Path) -> None:
+    write_numbers(tmp_path / "mds", 6)
+    for name, wrong in {"max_file_bytes": "x", "row_numbers": "", "files": "text"}.items():
+        with pytest.raises(MDStormError, match=f"^{name} must"):
+            open_(str(tmp_path / "mds"), **{name: wrong})
 
 
 @pytest.mark.newest
