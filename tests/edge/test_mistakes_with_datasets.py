@@ -78,6 +78,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: unischema.Unischema("S", ID), TypeError, "takes UnischemaField objects, found '"),
     (lambda p, m: of.ScalarCodec(LongType), TypeError, "such as LongType(), found <class"),
     (lambda p, m: of.CompressedImageCodec(3), TypeError, "must be a non-empty string, found 3"),
+    (lambda p, m: of.CompressedImageCodec(None), TypeError, "a non-empty string, found None"),
     (lambda p, m: of.CompressedImageCodec("webp2"), ValueError, "'webp2': did you mean webp?"),
     (lambda p, m: of.NdarrayCodec().decode(V, b"abc"), ValueError, "holds 3 bytes that are"),
     (lambda p, m: of.CompressedImageCodec().decode(V, b"abc"), ValueError, "not an image"),
@@ -108,6 +109,11 @@ MISTAKES: list[Row] = [
     (lambda p, m: write(m, {"a": None}), TypeError, "pass Arrow data to write_batch"),
     (lambda p, m: write(m, {"a": GOOD}, "jpeg"), TypeError, "by PIL's Image.fromarray(…)"),
     (lambda p, m: write(m, {"a": 1.5}), ValueError, "expected an integer, found float"),
+    (
+        lambda p, m: write(m, {"a": 10**5000}, "str_int"),
+        ValueError,
+        "with encoding 'str_int' cannot hold a value of <class 'int'>: Exceeds the limit",
+    ),
     (lambda p, m: write(m, {"a": 1}), RuntimeError, "takes no more samples"),
     (lambda p, m: write(m, pd.DataFrame()), TypeError, "use pyarrow.Table.from_pandas(…)"),
     (lambda p, m: write(m, pa.table({"b": [1]})), KeyError, "the data has no column 'a'"),
@@ -116,6 +122,17 @@ MISTAKES: list[Row] = [
     # datasets
     (lambda p, m: len(engine.StreamingDataset(remote=p)), FileNotFoundError, "mdstorm convert"),
     (lambda p, m: engine.open_dataset(None), TypeError, "expected a URL or a path, found None"),
+    (
+        lambda p, m: engine.open_dataset(loader(m)),
+        TypeError,
+        "found <class 'mdstorm_backend.loaders.torch.streaming_data_loader.StreamingDataLoader'>: ",
+    ),
+    (lambda p, m: engine.open_dataset(loader(m).state_dict()), TypeError, "found <class 'dict'>: "),
+    (
+        lambda p, m: engine.open_dataset(pd.DataFrame({"a": range(99)})),
+        TypeError,
+        "DataFrame'>: pass one, a list of them, or a table of pyiceberg or deltalake; Spark's",
+    ),
     (lambda p, m: engine.open_dataset(m, storage_options="a"), TypeError, "must be a dict, found"),
     (lambda p, m: open_dataset(m)["x"], ValueError, "use an integer, a slice"),
     (lambda p, m: open_dataset(m)[99], IndexError, "sample 99 of 8"),

@@ -1,8 +1,11 @@
 """The messages for common mistakes with readers, predicates and transforms name the remedy."""
 
+from datetime import datetime
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from tests.kit.mistakes import Row, beside, mistakes_test
 
@@ -89,6 +92,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(f"{m}/a.mds"), ValueError, "is not one of the 1 shards"),
     (lambda p, m: reader(beside(p, "empty")), OSError, "has no Parquet files"),
     (lambda p, m: reader(beside(p, "csv")), ValueError, "csv is not a Parquet file"),
+    (lambda p, m: reader(beside(p, "feather")), ValueError, "a.feather is not a Parquet file, as"),
     (lambda p, m: reader("~/data"), ValueError, "write file:///"),
     (lambda p, m: reader("C:\\data"), ValueError, "Windows path, which is not supported"),
     (lambda p, m: reader("a.b.c"), OSError, "use make_spark_converter(spark.table('a.b.c'))"),
@@ -97,6 +101,14 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(p, schema_fields=["*_id"]), ValueError, "write '.*_id'"),
     (lambda p, m: reader(p, schema_fields=["(x"]), ValueError, r"write '\\(x'"),
     (lambda p, m: reader(p, batch_size=3), TypeError, "made by the loader"),
+    (lambda p, m: reader(p, skip_batches=[3]), TypeError, "load_state_dict(state, skip_batches=)"),
+    (
+        lambda p, m: reader(
+            beside(p, "times"), where=pc.field("t") > pa.scalar(datetime(2026, 1, 1))
+        ),
+        ValueError,
+        "where=(t > 2026-01-01 00:00:00.000000) cannot be evaluated over",
+    ),
     (lambda p, m: reader(p, filesystem="s3"), TypeError, "fsspec.filesystem('s3')"),
     (lambda p, m: reader(p, storage_options="a=b"), TypeError, "options must be a dict"),
     (lambda p, m: reader(p, version=3), ValueError, "Iceberg table: leave out version="),

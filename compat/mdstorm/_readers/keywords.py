@@ -263,6 +263,7 @@ _ELSEWHERE = {
     "prefetch_factor": "use results_queue_size, the number of results to prefetch",
     "rank": "use cur_shard and shard_count",
     "sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
+    "skip_batches": "pass it to the loader's load_state_dict(state, skip_batches=)",
     "shuffle": "use shuffle_rows, shuffle_row_groups or shuffling_queue_capacity",
     "shuffling_queue_capacity": (
         "rows are shuffled by the loader: "

@@ -22,6 +22,7 @@ from mdstorm._spark.converter_files import (
 )
 from mdstorm._spark.copies import PETASTORM_CONF, forget
 from mdstorm._spark.deletion import delete_dir
+from mdstorm._spark.kept_copies import remove_notes_of
 from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import cached_property, check_function, check_list, require
@@ -394,6 +395,7 @@ class SparkDatasetConverter(Openable, Described):
             return
         forget(self.cache_dir_url)
         delete_dir(self.cache_dir_url)
+        remove_notes_of(self.cache_dir_url)
         self._mdstorm_is_deleted = True
 
     @cached_property
@@ -423,7 +425,9 @@ class SparkDatasetConverter(Openable, Described):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         place = self.cache_dir_url or directory_of(self.file_urls)
-        rows, files = counted(self.dataset_size, "row"), len(self.file_urls)
+        # For a table, `self.file_urls` has only its directory.
+        urls = self.file_urls if self._mdstorm_known is None else self._mdstorm_known.file_urls
+        rows, files = counted(self.dataset_size, "row"), len(urls)
         line = [repr(shown_url(place)), rows, counted(files, "file")]
         known = self._mdstorm_kept.dataset
         if known is not None:

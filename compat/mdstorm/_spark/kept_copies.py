@@ -104,11 +104,7 @@ class CacheKey:
 
     def _copies(self) -> list[tuple[str, str]]:
         """Return the URL and source of each copy listed in the key's note, newest first."""
-        try:
-            listed = parse_json(self._parent.read(self._note))["copies"]
-            return [(str(copy["directory"]), str(copy["source"])) for copy in listed]
-        except (FileNotFoundError, KeyError, TypeError, ValueError):
-            return []
+        return _copies_in(self._parent, self._note)
 
     def add(self, url: str, source: str, known: str | None) -> str:
         """Record a copy, remove the copies that it replaces, and return the copy to use."""
@@ -176,6 +172,27 @@ class CacheKey:
             return bytes(self._parent.read(self.claim_name)) == ours
         except FileNotFoundError:  # another process has converted in the meantime
             return False
+
+
+def _copies_in(parent: Location, note: str) -> list[tuple[str, str]]:
+    """Return the URL and source of each copy listed in a note, newest first."""
+    try:
+        listed = parse_json(parent.read(note))["copies"]
+        return [(str(copy["directory"]), str(copy["source"])) for copy in listed]
+    except (FileNotFoundError, KeyError, TypeError, ValueError):
+        return []
+
+
+def remove_notes_of(url: str) -> None:
+    """Remove the notes that list a deleted copy, and no copy that still exists."""
+    parent = Location.of(url.rpartition("/")[0])
+    try:
+        for note in parent.list_matches(f"{_NOTES}*"):
+            urls = [copy for copy, _ in _copies_in(parent, note)]
+            if url in urls and not any(map(_exists, urls)):
+                parent.remove(note)
+    except OSError as error:  # the copy is deleted, and a note without copies does no harm
+        _logger.warning("could not remove notes on %s: %r", url, error)
 
 
 def _exists(url: str) -> bool:

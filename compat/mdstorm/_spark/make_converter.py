@@ -190,7 +190,8 @@ def make_spark_converter(
     check_decimals(decimals)
     check_flag("keep", keep)
     check_flag("staging", staging)
-    check_text("cache_key", cache_key)
+    if cache_key is not None:
+        check_text("cache_key", cache_key)
     check_mapping("storage_options", storage_options)
     if isinstance(df, (str, os.PathLike, list)) or is_table(df):
         check_float_dtype(dtype)

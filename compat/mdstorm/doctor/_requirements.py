@@ -162,7 +162,9 @@ def check_java(session: SparkSession | None) -> Finding:
     java = shutil.which(str(Path(home, "bin", "java")) if home else "java")
     if java is None:
         looked = f"JAVA_HOME={home} has no bin/java" if home else "there is no java on the PATH"
-        return Finding("java", "problem", f"{looked}, and Spark needs one", _INSTALL_JAVA)
+        is_there = home and shutil.which("java")
+        remedy = "unset JAVA_HOME, to use the java on the PATH" if is_there else _INSTALL_JAVA
+        return Finding("java", "problem", f"{looked}, and Spark needs one", remedy)
     try:
         text = _output_of(java, "-version")
     except OSError as error:

@@ -229,6 +229,8 @@ class Term:
                 return f"pass {kind.fromisoformat(self.value)!r}"
             except ValueError:
                 return f"pass a datetime.{kind.__name__}"
+        if pa.types.is_duration(type_):
+            return "pass a datetime.timedelta"
         return f"pass a value of the column's type ({error})"
 
     def may_hold(self, lowest: Any, highest: Any) -> bool:
@@ -292,12 +294,13 @@ class Expression:
             If it uses a column that cannot be read.
         """
         readable = schema.readable
-        empty = readable.arrow_schema.empty_table()
-        units = [unit for unit in (None, *_UNITS) if _can_filter(empty, expression, unit)]
+        # pyarrow compares the time zones of its operands only if there are rows.
+        nulls = pa.table({field.name: pa.nulls(1, field.type) for field in readable.arrow_schema})
+        units = [unit for unit in (None, *_UNITS) if _can_filter(nulls, expression, unit)]
         try:
             if not units:
                 schema.check_readable(_named_in(expression, schema), url)
-                _ = empty.filter(expression)
+                _ = nulls.filter(expression)
         except _UNFIT as error:
             shown, reason = (" ".join(str(one).split()) for one in (expression, error))
             unknown = _UNKNOWN_FIELD.match(reason)
@@ -416,7 +419,10 @@ def _comparable(values: Values, column: Column) -> pa.Array:
         return pa.array(np.ones(len(values), bool), mask=are_null(values))
     if isinstance(values, np.ndarray) and values.dtype == object:
         return pa.array(values.tolist())
-    return _in_utc(as_arrow(values))
+    array = as_arrow(values)
+    if pa.types.is_duration(column.arrow_type):  # which batches hold as integers
+        return array.cast(column.arrow_type)
+    return _in_utc(array)
 
 
 def _is_comparable(column: Column) -> bool:

@@ -56,8 +56,8 @@ def level_of(compression: str) -> int | None:
 
 def check_compression(compression: str | None) -> None:
     """Raise InvalidArgumentError unless `compression` is None, ``"name"`` or ``"name:level"``."""
-    check_text("compression", compression or None)
     if compression is not None:
+        check_text("compression", compression)
         _parse(compression)
 
 

@@ -137,9 +137,10 @@ def place_of(source: Any, storage_options: Any = None, **how: Any) -> Place:
     if not urls:
         raise InvalidArgumentError("dataset url list must be non-empty: pass at least one URL")
     if wrong := [url for url in urls if not isinstance(url, str) or not url]:
+        found = wrong[0] if wrong[0] is None or isinstance(wrong[0], str) else type(wrong[0])
         raise ArgumentTypeError(
-            f"expected a URL or a path, found {wrong[0]!r}: pass one, a list of them, or a table "
-            "of pyiceberg or deltalake"
+            f"expected a URL or a path, found {found!r}: pass one, a list of them, or a table "
+            "of pyiceberg or deltalake; Spark's DataFrames need make_spark_converter"
         )
     if version is not None and not how.get("as_of"):
         how["as_of"] = AsOf(version)

@@ -37,7 +37,17 @@ from mdstorm_backend.storage import Location, PinnedFile, Pins, modification_of
 _logger = logging.getLogger(__name__)
 
 #: Extensions of files in other formats, which other libraries read.
-_OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")
+_OTHER_FORMATS = (
+    ".csv",
+    ".csv.gz",
+    ".tsv",
+    ".json",
+    ".jsonl",
+    ".avro",
+    ".orc",
+    ".feather",
+    ".arrow",
+)
 #: Names that different stores use for a value that changes with a file's content.
 _TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 

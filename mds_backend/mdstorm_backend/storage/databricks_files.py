@@ -13,6 +13,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
@@ -27,6 +28,12 @@ T = TypeVar("T")
 _CHUNK = 1 << 20
 #: Maximum number of attempts for a request that fails with an internal error of the workspace.
 _ATTEMPTS = 5
+
+
+def _has_credentials() -> bool:
+    """Whether the SDK may find credentials: all of its ways to authenticate need a host."""
+    is_set = any(name.startswith("DATABRICKS_") for name in os.environ)
+    return is_set or Path("~/.databrickscfg").expanduser().exists()
 
 
 class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
@@ -48,6 +55,8 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self, *, is_volume: bool, environment: int, client_options: dict[str, Any]
     ) -> None:
         super().__init__()
+        if not (client_options or _has_credentials()):
+            raise PermissionError("no credentials are set")  # without importing the SDK: seconds
         host = client_options.get("host") or os.environ.get("DATABRICKS_HOST") or ""
         check_endpoint(host if "://" in host else f"https://{host}")
         client = require("databricks.sdk").WorkspaceClient(**client_options)

@@ -126,7 +126,10 @@ class SampleEncoder:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # an integer with more digits than Python writes
+        return f"a value of {type(value)}"
     if "\n" in text:  # such as the repr of an array
         text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

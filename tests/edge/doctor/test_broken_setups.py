@@ -130,8 +130,8 @@ BROKEN = [
 OTHERS = [
     [
         Broken(
-            lambda setup: setup.set(JAVA_HOME=setup.root),
-            *("java", "has no bin/java", "set JAVA_HOME to its directory"),
+            lambda s: (java("21.0.1")(s), s.set(JAVA_HOME=s.root)),
+            *("java", "has no bin/java", "unset JAVA_HOME, to use the java on the PATH"),
         ),
         Broken(
             own_mdstorm, "libraries", "mdstorm/__init__.py hides the library mdstorm", "rename it"

@@ -75,6 +75,16 @@ def test_cache_key_reuses_existing_copy_for_different_plan(spark: Any, cache_dir
     assert first.cache_dir_url == named.cache_dir_url == found.cache_dir_url
 
 
+def test_note_of_a_cache_key_is_removed_with_its_last_copy(spark: Any, cache_dir: Path) -> None:
+    first, second = (
+        make_spark_converter(spark.range(5), cache_key="rows", dtype=dtype)
+        for dtype in ("float32", None)
+    )
+    for converter, notes in ((first, 1), (second, 0)):
+        converter.delete()
+        assert len(list(cache_dir.glob("_mdstorm_cache_key_*"))) == notes
+
+
 def test_cache_key_on_session_that_refuses_reuses_copy(refusing_spark: Any, tmp_path: Path) -> None:
     given = {"parent_cache_dir_url": f"file://{tmp_path}", "cache_key": "rows"}
     first = make_spark_converter(refusing_spark.range(5), **given)

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from tests.conftest import of_values
 from tests.unit.compat.spark.converters import converter_of
 
@@ -53,6 +55,13 @@ def test_converter_repr_shows_its_copy(spark: Any, tmp_path: Path) -> None:
     assert "_known" not in vars(other)
     assert repr(other) == f"SparkDatasetConverter('{converter.cache_dir_url}', 3 rows, 1 file)"
     assert text(other._repr_html_()) == text(converter._repr_html_())
+
+
+@pytest.mark.newest
+def test_converter_repr_counts_the_files_of_a_table(tmp_path: Path) -> None:
+    for number in range(3):
+        write_deltalake(str(tmp_path), pa.table({"id": [number]}), mode="append")
+    assert ", 3 rows, 3 files, " in repr(make_spark_converter(str(tmp_path)))
 
 
 def test_deleted_converter_repr_shows_deletion(converter: SparkDatasetConverter) -> None:

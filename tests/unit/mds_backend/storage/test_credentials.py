@@ -106,13 +106,18 @@ DATABRICKS_URLS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.long
 @DATABRICKS_URLS
 def test_databricks_without_credentials_raises_error_with_the_fix(
     url: str, no_credentials: None
 ) -> None:
     why = "is not mounted here, and the Databricks workspace gives no access"
-    refused(Location.of(url), why, "set: none", "Set DATABRICKS_HOST and DATABRICKS_TOKEN")
+    refused(
+        Location.of(url),
+        why,
+        "no credentials are set",
+        "set: none",
+        "Set DATABRICKS_HOST and DATABRICKS_TOKEN",
+    )
 
 
 @DATABRICKS_URLS

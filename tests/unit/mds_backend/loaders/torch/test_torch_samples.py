@@ -204,6 +204,16 @@ def test_iterated_and_indexed_samples_have_the_same_values_and_types(
     assert [shown(sample) for sample in dataset] == by_number
 
 
+def test_uint64_samples_are_collated_by_pytorch(tmp_path: Path) -> None:
+    with MDSWriter(out=str(tmp_path / "data"), columns={"n": "uint64"}) as writer:
+        writer.write({"n": 1})
+        writer.write({"n": 2**64 - 1})
+    dataset = StreamingDataset(local=str(tmp_path / "data"))
+    (batch,) = DataLoader(dataset, batch_size=2)
+    assert batch["n"].dtype == torch.uint64
+    assert batch["n"].tolist() == [1, 2**64 - 1]
+
+
 def test_samples_keep_the_types_of_their_shards(tmp_path: Path) -> None:
     for part, kind in enumerate(["int16", "int64"]):
         with MDSWriter(out=str(tmp_path / str(part)), columns={"n": kind}) as writer:
