@@ -425,11 +425,10 @@ class SparkDatasetConverter(Openable, Described):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         place = self.cache_dir_url or directory_of(self.file_urls)
-        # For a table, `self.file_urls` has only its directory.
-        urls = self.file_urls if self._mdstorm_known is None else self._mdstorm_known.file_urls
-        rows, files = counted(self.dataset_size, "row"), len(urls)
-        line = [repr(shown_url(place)), rows, counted(files, "file")]
         known = self._mdstorm_kept.dataset
+        # For a table, `self.file_urls` has only its directory.
+        files = len(self.file_urls if known is None else known.file_urls)
+        line = [repr(shown_url(place)), counted(self.dataset_size, "row"), counted(files, "file")]
         if known is not None:
             line.append(human_bytes(known.nbytes))
         found = describe_place(place, full=full)
