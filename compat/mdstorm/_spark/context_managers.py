@@ -15,7 +15,7 @@ from mdstorm._readers import (
     ReaderKeywords,
     check_keywords,
 )
-from mdstorm._spark.converter_files import CountedFiles, ReadFiles, make_tf_dataset
+from mdstorm._spark.converter_files import ReadFiles, make_tf_dataset
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext, require
 
@@ -112,9 +112,9 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
         self.reader: Reader | None = None
         self.loader: Any = None
 
-    def _mdstorm_counted_as(self, counted: CountedFiles | None) -> Self:
-        """Compare the files with what a converter counted."""
-        self._files = replace(self._files, counted=counted)
+    def _mdstorm_of(self, files: ReadFiles) -> Self:
+        """Read a converter's files, which it may have opened."""
+        self._files = replace(files, arguments=self._files.arguments)
         return self
 
     def __enter__(self) -> _Loader:  # type: ignore[override]

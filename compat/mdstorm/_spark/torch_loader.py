@@ -33,16 +33,14 @@ class ConvertedDataset(StreamingDataset):
     """A converter's PyTorch dataset, which is read according to Petastorm's arguments."""
 
     def __init__(self, files: ReadFiles, batch_size: int) -> None:
-        self._mdstorm_files = files.with_first_epoch()
-        super().__init__(
+        # `files` has checked all arguments.
+        settings = self._mdstorm_settings(
             local=files.directory,
             order=sample_order(files.arguments),
             num_epochs=files.arguments.num_epochs,
             batch_size=batch_size,
         )
-
-    def _mdstorm_opened(self, settings: DatasetSettings) -> OpenedDataset:
-        return _ConvertedStates(settings, self._mdstorm_files)
+        self._mdstorm = _ConvertedStates(settings, files.with_first_epoch())
 
 
 class _ConvertedStates(OpenedDataset):

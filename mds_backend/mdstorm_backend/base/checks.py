@@ -59,6 +59,12 @@ def keywords_of(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(one.name for one in parameters if one.kind in kinds and one.name != "self")
 
 
+def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the parameters that have a default, with their defaults."""
+    parameters = signature(function).parameters.values()
+    return {one.name: one.default for one in parameters if one.default is not Parameter.empty}
+
+
 def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Decorate a function so that its error for an unknown keyword suggests a similar keyword.
 
@@ -151,8 +157,8 @@ def check_names(name: str, value: object) -> None:
 
 
 def check_text(name: str, value: object) -> None:
-    """Raise ArgumentTypeError unless `value` is a non-empty string."""
-    if not (isinstance(value, str) and value):
+    """Raise ArgumentTypeError unless `value` is None or a non-empty string."""
+    if value is not None and not (isinstance(value, str) and value):
         raise ArgumentTypeError(f"{name} must be a non-empty string, found {value!r}")
 
 

@@ -14,6 +14,7 @@ from mdstorm_backend.base.checks import (
     check_flag,
     check_mapping,
     check_names,
+    defaults_of,
     keywords_of,
     overrides,
     refuses_assigned_arguments,
@@ -252,8 +253,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         found = dict(locals())
         given = {name: found[name] for name in keywords_of(StreamingDataset.__init__)}
         StreamingDataset._mdstorm_check(given)
-        given["streams"] = take_streams(given)
-        settings = DatasetSettings(**given).checked()
+        settings = StreamingDataset._mdstorm_settings(**given).checked()
         if predownload is not None and batch_size is not None and predownload < batch_size:
             warn_user(
                 f"predownload < batch_size ({predownload} < {batch_size}): training may wait "
@@ -261,15 +261,19 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
                 "predownload out"
             )
         # A subclass may have set an attribute of any name on the instance.
-        self._mdstorm = type(self)._mdstorm_opened(self, settings)
+        self._mdstorm = OpenedDataset(settings)
         if order is None:
             _ = self._mdstorm.options  # opens the data, to raise any errors here
 
     _mdstorm_check = staticmethod(checker_of(__init__))
+    _mdstorm_defaults = defaults_of(__init__)
 
-    def _mdstorm_opened(self, settings: DatasetSettings) -> OpenedDataset:
-        """Return what opens and reads the data according to settings."""
-        return OpenedDataset(settings)
+    @classmethod
+    def _mdstorm_settings(cls, **arguments: Any) -> DatasetSettings:
+        """Return the settings for checked arguments, and the defaults of the others."""
+        arguments = {**cls._mdstorm_defaults, **arguments}
+        streams = take_streams(arguments)
+        return DatasetSettings(streams=streams, **arguments)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)

@@ -166,6 +166,28 @@ def test_next_loader_opens_nothing_whatever_the_number_of_files(
 
 
 @kinds
+@pytest.mark.parametrize("framework", ["data_loader_fn", "tensorflow"])
+def test_other_loaders_open_nothing(tmp_path: Path, kind: str, framework: str) -> None:
+    WRITE[kind](tmp_path / "data")
+    converter = make_spark_converter(str(tmp_path / "data"))
+    assert ids(converter) == list(range(ROWS))
+
+    def read() -> None:
+        if framework == "tensorflow":
+            found = [n for b in converter.make_tf_dataset(3, **IN_ORDER) for n in b.id.numpy()]
+        else:
+            with converter.make_torch_dataloader(3, **IN_ORDER, data_loader_fn=rows) as found:
+                pass
+        assert found == list(range(ROWS))
+
+    def rows(reader: Any, **_: Any) -> list[int]:
+        return [int(n) for batch in reader for n in batch.id]
+
+    opening = ("dataset.py:open_mds", "footers.py:read_footers")
+    assert [name for name in calls_of(read) if name.endswith(opening)] == []
+
+
+@kinds
 def test_loader_with_other_files_or_options_opens_its_own(tmp_path: Path, kind: str) -> None:
     WRITE[kind](tmp_path / "data")
     options = {"auto_mkdir": False}
