@@ -71,6 +71,11 @@ _REMEDIES = {
     "rows": "pass equal rows= and where= on all ranks, and the same seed to random generators",
 }
 
+#: What a difference leads to, if it is not that ranks read other rows than they should.
+_CONSEQUENCES = {
+    "batches of the previous pass": "a state of that pass loses or repeats rows when it is loaded",
+}
+
 #: Values in the store from before this process started were written before the ranks were
 #: restarted, since a group exists only once all of its processes have started.
 started = time.time()
@@ -277,10 +282,11 @@ def _differences(
         if mine == theirs[name] or None in (mine, theirs[name]):
             continue
         remedy = _REMEDIES.get(name, f"pass the same {name} on all ranks")
+        result = _CONSEQUENCES.get(name, "ranks lose and repeat rows, now or after a resume")
         message = (
             f"rank {rank} begins epoch {epoch} of {url} with {name} {mine}, and rank "
-            f"{other} {where}with {theirs[name]}, so ranks lose and repeat rows, now or after "
-            f"a resume: {remedy}. check_ranks=False turns this check off"
+            f"{other} {where}with {theirs[name]}, so {result}: {remedy}. check_ranks=False turns "
+            "this check off"
         )
         yield are_same_rows and name in offer.decisive, message
     share = order.world.rank

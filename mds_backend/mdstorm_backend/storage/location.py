@@ -499,6 +499,8 @@ def _unless_missing(request: Callable[[], _T]) -> _T | None:
     try:
         return request()
     except (FileNotFoundError, NotADirectoryError) as error:
+        if urls.unreached(error):
+            raise
         found: BaseException | None = error
         while found is not None and found is not outer:
             traceback.clear_frames(found.__traceback__)

@@ -194,6 +194,8 @@ def _declared(attribute: Callable[[Store], Iterable[str]]) -> set[str]:
 
 #: Maximum number of characters from an SDK's message that our messages quote.
 _LONGEST_TEXT = 300
+#: Python's classes and aiohttp's, which fsspec uses for http: URLs.
+_CONNECTION_ERRORS = ("ClientConnectionError", "ConnectionError", "TimeoutError")
 #: Returns the message for a refusal, from the URL and the store's message.
 Refusal: TypeAlias = Callable[[str, str], str]
 
@@ -227,10 +229,20 @@ def storage_faults(
     except (errors.MDStormError, FileExistsError, IsADirectoryError, NotADirectoryError):
         raise
     except Exception as error:
+        error = unreached(error) or error
         translated = _translate(error, url, options, refusal or store_of(url).refusal)
         # An SDK's message may contain the request, which must not reach a log.
         hidden = scrub(str(error), options) != str(error)
         raise translated from (None if hidden else error)
+
+
+def unreached(error: BaseException) -> Exception | None:
+    """Return why a server was not reached, if that is why fsspec found no file; otherwise None."""
+    cause = error.__cause__
+    if not isinstance(error, FileNotFoundError) or not isinstance(cause, Exception):
+        return None
+    kinds = {kind.__name__ for kind in type(cause).__mro__}
+    return None if kinds.isdisjoint(_CONNECTION_ERRORS) else cause
 
 
 def _translate(error: Exception, url: str, options: dict[str, Any], refusal: Refusal) -> Exception:

@@ -347,13 +347,17 @@ class _Part(IterableDataset[Any]):
                     return
 
 
+#: Least number of seconds in which a pass waits for slow workers, so that the log names them.
+_NOTICEABLE_SECONDS = 10.0
+
+
 def received(
     messages: Iterator[Message], workers: int, recorder: Recorder, url: str
 ) -> NumberedBatches:
     """Yield worker processes' batches in turn, and add their statistics to `recorder`.
 
     The time spent waiting for a message is attributed in proportion to the work on it. If messages
-    take longer to arrive than to make, the log says so, once per `url`.
+    take longer to arrive than to make, and that is noticeable, the log says so, once per `url`.
 
     Raises
     ------
@@ -387,7 +391,7 @@ def received(
         turns.rotate(-1)
         yield one
     next(messages, None)  # so that PyTorch also learns that the workers have ended
-    if waited > made:
+    if waited > max(made, _NOTICEABLE_SECONDS):
         log_slow_workers(url)
 
 

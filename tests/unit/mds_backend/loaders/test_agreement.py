@@ -312,7 +312,10 @@ DIFFERENT: dict[str, tuple[Callable[[World, Any, int], object], list[str]]] = {
             rank == 1 and taken(loader, 3),
             [rows(loader) for _ in range(2)],
         ),
-        ["rank 1 begins epoch 1.*batches of the previous pass 3, and rank 0 with 6.*set_epoch"],
+        [
+            "rank 1 begins epoch 1.*batches of the previous pass 3, and rank 0 with 6, "
+            "so a state of that pass.*set_epoch"
+        ],
     ),
     "the epoch, in the exact order": (
         lambda world, loader, rank: rows(in_epoch(3 * rank, world.loader(ExactOrder(seed=1)))),

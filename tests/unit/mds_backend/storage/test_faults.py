@@ -162,6 +162,13 @@ def test_secrets_in_sdk_messages_are_hidden(monkeypatch: pytest.MonkeyPatch) -> 
 REFUSING = "http://127.0.0.1:9"
 
 
+def test_server_that_refuses_connections_is_not_a_missing_dataset() -> None:
+    location = Location.of(f"{REFUSING}/data")
+    for call in (location.describe, lambda: location.read("index.json")):
+        with pytest.raises(StorageError, match="ClientConnectorError: Cannot connect to host"):
+            call()
+
+
 @pytest.fixture
 def connections(fresh_filesystems: None, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Addresses that the check for a missing host connects to."""

@@ -60,9 +60,15 @@ def test_statistics_cover_all_passes_or_only_the_last_pass(remote: Any, stored: 
     assert every.download_seconds > last.download_seconds == 0
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_loader_warns_once_if_workers_take_longer_to_send_than_to_read(
-    num_workers: int, remote: Any, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("num_workers", "seconds", "warnings"), [(0, 10, 0), (2, 10, 1), (2, 0.01, 0)]
+)
+def test_loader_warns_once_if_workers_take_noticeably_longer_to_send_than_to_read(
+    num_workers: int,
+    seconds: float,
+    warnings: int,
+    remote: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     torch_batches.log_slow_workers.cache_clear()  # other tests read the same URL
     options = {"num_workers": num_workers, "persistent_workers": num_workers > 0}
@@ -70,14 +76,14 @@ def test_loader_warns_once_if_workers_take_longer_to_send_than_to_read(
     clock = Clock()
 
     def slow_here() -> float:
-        clock.advance(1)
+        clock.advance(seconds)
         return clock()
 
     loader._mdstorm.recorder = Recorder(slow_here)  # worker processes have clocks of their own
     for _ in range(3):
         list(loader)
     told = sum("num_workers=0" in record.getMessage() for record in caplog.records)
-    assert told == (1 if num_workers else 0)
+    assert told == warnings
 
 
 def test_download_of_an_evicted_shard_counts_again(
