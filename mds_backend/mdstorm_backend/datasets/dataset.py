@@ -192,8 +192,9 @@ class Dataset(SampleDataset):
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
         """The columns in DataFrame order, or in a shard's order if the index has no schema."""
-        index = self._restored_index() if self._lost_schema else self.index
-        schema = schema_of(index, url=self.location.file_url(INDEX_NAME))
+        is_lost = self._lost_schema
+        index = self._restored_index() if is_lost else self.index
+        schema = schema_of(index, url=self.location.file_url(INDEX_NAME), restored=is_lost)
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
     def _restored_index(self) -> Index:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from mdstorm_backend.format.values.nested_lists import depth_of
 from mdstorm_backend.storage import Buffer
 
 
-def schema_of(index: Index, *, url: str) -> Schema:
+def schema_of(index: Index, *, url: str, restored: bool = False) -> Schema:
     """Return the schema of a dataset: from its index, or else derived from its shards.
 
     Parameters
@@ -36,6 +36,8 @@ def schema_of(index: Index, *, url: str) -> Schema:
         The index of the dataset.
     url : str
         Where the index came from, for error messages.
+    restored : bool
+        Whether the schema is that of one shard, from which others may differ.
 
     Raises
     ------
@@ -46,7 +48,12 @@ def schema_of(index: Index, *, url: str) -> Schema:
         return Schema.from_shards(index.shards)
     try:
         schema = parse_columns(index.extra["columns"])
-        _check_shards(schema, index.shards)
+        if restored:
+            schema = _agreeing(schema, index.shards)
+        else:
+            kinds = _kinds_of(index.shards)
+            for column in schema:
+                _check_shards(column, kinds)
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptDatasetError(
             f"{url} holds a schema that does not match its shards ({error}). Write the dataset "
@@ -136,29 +143,57 @@ def _check_type(column: Column) -> None:
         )
 
 
-def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
-    """Raise ValueError unless every shard has every column, in a compatible encoding."""
-    # Check each combination once: most shards have the same columns and encodings.
-    seen = {(shard.column_names, shard.column_encodings) for shard in shards}
-    for names, encodings in seen:
-        stored = dict(zip(names, encodings, strict=True))
-        for column in schema:
-            found = stored.get(column.name)
-            if found is None:
-                raise ValueError(f"a shard has no column {shown(column.name)}")
-            if found != column.encoding and not _is_form(found, column):
-                raise ValueError(
-                    f"column {shown(column.name)} has encoding {shown(column.encoding)}, but a "
-                    f"shard has {shown(found)}"
-                )
-            shape = column.shape or (column.length is not None and (column.length,))
-            has_nulls_alone = column.null_count > 0 and found == column.encoding
-            if shape and parse_encoding(found).shape != shape and not has_nulls_alone:
-                size = ",".join(map(str, shape))
-                raise ValueError(
-                    f"column {shown(column.name)} has arrays of length {size}, but in a shard "
-                    f"it has encoding {shown(found)}"
-                )
+def _check_shards(column: Column, shards: Iterable[Mapping[str, str]]) -> None:
+    """Raise ValueError unless every shard has a column, in a compatible encoding.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+    shards : iterable of mapping
+        The encodings of the columns in each kind of shard.
+    """
+    name = shown(column.name)
+    for stored in shards:
+        found = stored.get(column.name)
+        if found is None:
+            raise ValueError(f"a shard has no column {name}")
+        if found != column.encoding and not _is_form(found, column):
+            raise ValueError(
+                f"column {name} has encoding {shown(column.encoding)}, but a shard has "
+                f"{shown(found)}"
+            )
+        shape = column.shape or (column.length is not None and (column.length,))
+        has_nulls_alone = column.null_count > 0 and found == column.encoding
+        if shape and parse_encoding(found).shape != shape and not has_nulls_alone:
+            size = ",".join(map(str, shape))
+            raise ValueError(
+                f"column {name} has arrays of length {size}, but in a shard it has encoding "
+                f"{shown(found)}"
+            )
+
+
+def _kinds_of(shards: Iterable[ShardInfo]) -> list[dict[str, str]]:
+    """Return the encodings of columns in shards, each combination once: most have the same."""
+    seen = dict.fromkeys((shard.column_names, shard.column_encodings) for shard in shards)
+    return [dict(zip(*kind, strict=True)) for kind in seen]
+
+
+def _agreeing(schema: Schema, shards: Sequence[ShardInfo]) -> Schema:
+    """Return a schema in which columns that some shards do not have, or store otherwise, are plain.
+
+    They can be left out, and in a plain column an error names the shard that differs.
+    """
+    plain, kinds = Schema.from_shards(shards), _kinds_of(shards)
+
+    def agreeing(column: Column) -> Column:
+        try:
+            _check_shards(column, kinds)
+        except ValueError:
+            return plain[column.name]
+        return column
+
+    return Schema(tuple(map(agreeing, schema)))
 
 
 def _with_redefined(schema: Schema, shards: Iterable[ShardInfo]) -> Schema:

@@ -170,6 +170,36 @@ def test_merging_datasets_with_different_types_warns_and_records_no_types(
     assert "mdstorm" not in json.loads((tmp_path / "index.json").read_text())
 
 
+@pytest.mark.parametrize(
+    ("newer", "message"),
+    [
+        ({"id": [2]}, r"has no columns \['x'\], which other shards"),
+        ({"id": [2], "x": [0.5]}, "'x' is stored in shards as float64 and int64"),
+    ],
+    ids=["one column less", "other type"],
+)
+def test_columns_that_merged_days_have_in_common_are_read(
+    tmp_path: Path, newer: dict[str, Any], message: str
+) -> None:
+    older = {"id": [0, 1], "x": [1, 2], "day": [date(2024, 1, 1)] * 2}
+    for name, columns in {"a": older, "b": newer | {"day": [date(2024, 1, 2)]}}.items():
+        with MDSWriter(out=str(tmp_path / name)) as writer:
+            writer.write_batch(pa.table(columns))
+    with pytest.warns(UserWarning, match="do not have the same types"):
+        merge_index(str(tmp_path))
+    dataset = open_dataset(str(tmp_path))
+    assert dataset.to_table(["id"])["id"].to_pylist() == [0, 1, 2]
+    assert dataset.numbers([("id", ">", 0)]).tolist() == [1, 2]
+    assert [dataset.sample(row, ["day"])["day"] for row in range(1, 3)] == [
+        date(2024, 1, 1),
+        date(2024, 1, 2),
+    ]
+    with pytest.raises(
+        (errors.CorruptDatasetError, errors.UnsupportedEncodingError), match=message
+    ):
+        dataset.to_table()
+
+
 def test_merging_into_a_root_that_is_a_dataset_raises_error_and_keeps_it(tmp_path: Path) -> None:
     write(tmp_path / "val", 1)
     write(tmp_path / "train", 2)
