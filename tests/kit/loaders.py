@@ -185,6 +185,18 @@ def taken(loader: Any, batches: int | None) -> list[list[int]]:
     return found
 
 
+def saved(loader: Any, batches: int) -> tuple[list[list[int]], dict[str, Any]]:
+    """Return the numbers of some batches, and a state that is saved within the loop.
+
+    After the loop, a state would not count a single batch, which could be a peek.
+    """
+    iterator = iter(loader)
+    found = column(islice(iterator, batches))
+    state = loader.state_dict()
+    iterator.close()
+    return found, state
+
+
 def assert_same_tensors(found: Any, expected: Any) -> None:
     """Check the values, shapes and dtypes of tensors, also in lists and dicts, beside other values.
 

@@ -224,6 +224,7 @@ class Iteration:
     seen: int = 0
     used: int = 0
     is_over: bool = False
+    is_left: bool = False
 
     def __post_init__(self) -> None:
         self.after, self.seen = self.start, self.changes
@@ -240,12 +241,15 @@ class Counting:
     ----------
     peek : int
         How many batches of an iteration are at most a peek.
+    counts_peeks : bool
+        Whether states count a peek that has been left: MosaicML Streaming's do.
     """
 
     rows: Rows
     rank: int
     ranks: int
     peek: int = 1
+    counts_peeks: bool = False
     next: Place | None = Place()  # noqa: RUF009  # frozen
     reached: int = 0
     changes: int = 0
@@ -296,7 +300,8 @@ class ModelLoader:
         latest, counting = self.latest, self.counting
         if latest is None or latest.loads != counting.loads or latest.seen != counting.changes:
             return None
-        return latest
+        is_left_peek = latest.is_left and latest.is_peek(counting.peek)
+        return None if is_left_peek and not counting.counts_peeks else latest
 
     @property
     def place(self) -> Place:
@@ -305,9 +310,11 @@ class ModelLoader:
 
     @property
     def place_of_copy(self) -> Place:
-        """Where a copy begins: where the peek began, or where a state would resume."""
-        current, following = self.current, self.counting.following
-        return following if current is None or following == current.start else current.after
+        """Where a copy begins: where a state would resume or, after a peek, where that began."""
+        current, counting = self.current, self.counting
+        if current and counting.counts_peeks and current.is_peek(counting.peek):
+            return counting.following
+        return self.place
 
     def begin(self) -> Iteration:
         self.latest = self.counting.begin()
@@ -317,7 +324,7 @@ class ModelLoader:
         """Return the rows of the next batch; None at the end."""
         batch, after = next(iteration.batches, (None, None))
         if batch is None or after is None:
-            iteration.is_over = True
+            iteration.is_over = iteration.is_left = True
             return None
         self.latest, counting = iteration, self.counting
         iteration.after, iteration.seen = after, counting.changes

@@ -120,7 +120,7 @@ class ReaderDataset:
 
     def __iter__(self) -> Any:
         iterator: Any = tf.data.Dataset.__iter__(self)
-        self._elements.taken = None
+        self._elements.begin(iterator)
         iterator._mdstorm_elements = self._elements
         iterator_class: Any = type(iterator)
         iterator.__class__ = _counting_class(iterator_class)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -52,6 +53,8 @@ class Elements:
     taken: int | None = None
     _passes: ReaderPasses | None = None
     _begun: bool = False
+    #: Returns the latest iterator that Python code has requested; None once it is gone.
+    _iterator: Callable[[], Any] = lambda: None
     #: The items that the latest iteration has read.
     _queue: ReadAhead = field(default_factory=ReadAhead)
 
@@ -106,6 +109,10 @@ class Elements:
             queue.record(segment, block.offsets[-1:], [items])
             yield block.batch if rows else NOTHING, block.offsets[-1], sum(block.sizes)
 
+    def begin(self, iterator: Any) -> None:
+        """Record that Python code has requested an iterator."""
+        self.taken, self._iterator = None, ref(iterator)
+
     def take(self, following: Callable[[], Any]) -> Any:
         """Return the item that `following` returns, and count it as taken by Python code."""
         taken = self.taken = self.taken or 0
@@ -118,6 +125,10 @@ class Elements:
     def state_dict(self, items: int | None) -> dict[str, Any]:
         """Return the state that the latest iteration had after `items` items; None: those taken."""
         loader, queue = self._resumable(), self._queue
+        if items is None and self.taken and self._iterator() is None:
+            loader.leave_latest()  # TensorFlow ends its generator up to a second later
+            if loader.is_left_peek:
+                return loader.next_state()
         items = self.taken if items is None else items
         return queue.state_dict(items) if queue else loader.state_dict()
 

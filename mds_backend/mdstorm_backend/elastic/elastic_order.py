@@ -88,6 +88,7 @@ class ElasticOrder(ElasticSettings):
     spans_epochs = False
     late_settings = ("num_canonical_nodes", "shuffle_block_size", "shuffle_seed")
     reads_foreign = True
+    counts_peeks = True
 
     def plan(self, batching: Batching, bounds: Ids, start: Position, url: str) -> ElasticPlan:
         """Return a plan up to the end of an epoch; it numbers samples in any case."""

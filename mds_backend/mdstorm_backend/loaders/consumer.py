@@ -89,6 +89,9 @@ class Usage:
         Number of batches that have been taken.
     is_over : bool
         Whether the end was requested.
+    is_left : bool
+        Whether the iteration has ended: at its end, by an error, or because its iterator was
+        closed, or nothing refers to it any more.
     is_resumed : bool
         Whether this is the first iteration after a state within an epoch was loaded.
     rows_left : int
@@ -104,6 +107,7 @@ class Usage:
     consumer: Consumer = field(default_factory=Consumer)
     batches: int = 0
     is_over: bool = False
+    is_left: bool = False
     is_resumed: bool = False
     rows_left: int = 0
 
@@ -124,6 +128,11 @@ class Usage:
             return False
         consumer = self.consumer
         return self.used <= consumer.skipped + (consumer.peek if self.is_first else 0)
+
+    @property
+    def is_left_peek(self) -> bool:
+        """Whether the iteration was a peek that has been left, so that it does not count."""
+        return self.is_left and self.is_peek
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for another process, where nothing more is used."""

@@ -3,13 +3,15 @@
 An adapter passes `Loader.run` a `MakeBatches` function, which makes the batches of a `Segment`. The
 loop begins a `Pass`, calls the function for each of its segments, drops short last batches, records
 the offset of each batch, and ends the threads that read ahead. The loader's position is the
-position of the pass that was advanced last; a state describes that position.
+position of the pass that was advanced last; a state describes that position. A peek that has been
+left does not count: its state, its trace and its copies begin where the next iteration begins.
 
 TensorFlow drives its iterations itself, so `TFRuns` begins and advances the passes of a `Loader`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field
@@ -26,6 +28,8 @@ from mdstorm_backend.loaders.state import read_state, write_state
 from mdstorm_backend.loaders.trace import Trace
 from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
+
+_logger = logging.getLogger(__name__)
 
 #: Used in place of a batch to advance the pass without yielding anything.
 NOTHING: Any = object()
@@ -82,8 +86,8 @@ class Loader:
 
     @property
     def is_within(self) -> bool:
-        """Whether the position is within the latest pass: see `_current`."""
-        return self._current is not None
+        """Whether a state describes the latest pass, rather than where the next one begins."""
+        return self._counted is not None
 
     @property
     def _current(self) -> Pass | None:
@@ -98,6 +102,19 @@ class Loader:
             epochs.loads,
         )
         return latest if is_current else None
+
+    @property
+    def is_left_peek(self) -> bool:
+        """Whether the latest pass was a peek that has been left, which states do not count."""
+        latest = self._latest
+        if latest is None or self.options.order.counts_peeks:
+            return False
+        return latest.usage.is_left_peek
+
+    @property
+    def _counted(self) -> Pass | None:
+        """The pass that a state describes; None if it describes where the next pass begins."""
+        return None if self.is_left_peek else self._current
 
     @property
     def segment(self) -> Segment:
@@ -164,6 +181,11 @@ class Loader:
         """Count another used batch of the latest pass, of which the user takes the parts."""
         if self._latest is not None:
             self._latest.usage.batches += 1
+
+    def leave_latest(self) -> None:
+        """Record that the latest iteration has been left, if its generator may end later."""
+        if self._latest is not None:
+            self._latest.usage.is_left = True
 
     def run(
         self,
@@ -254,15 +276,22 @@ class Loader:
             latest items if batches are split. By default, the number of those that a framework has
             taken and not used yet.
         is_within : bool
-            Whether the position is in the latest pass even if an epoch was set since.
+            Whether the position is in the latest pass even if an epoch was set since, or the pass
+            was a peek that has been left.
         """
-        if (current := self._latest if is_within else self._current) is None:
+        if (current := self._latest if is_within else self._counted) is None:
             return self.next_state()
         unused = current.num_unused if unused is None else unused
         return write_state(current.here, current.position_before(unused))
 
     def next_state(self) -> dict[str, Any]:
         """Return the state of the position at which the next iteration begins."""
+        current = self._current
+        if self.is_left_peek and current and current.usage.loads and current.usage.batches_used:
+            _logger.info(
+                "The state does not count the batch that was taken since a state was loaded, "
+                "because its iteration has been left. Keep the iterator if the batch should count"
+            )
         return self.epochs.next_state(self.options)
 
     def load_state_dict(self, state: object, skip_batches: int = 0) -> None:
@@ -296,7 +325,7 @@ class Loader:
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
         current = self._current
-        if state is None and current is not None and not current.is_left:
+        if state is None and current is not None and not current.usage.is_left:
             return Trace(current.here, current.usage.start)
         here = self.options.in_world()
         start = self.epochs.next_position
@@ -325,10 +354,10 @@ class Loader:
     def position_of_copy(self) -> Position | None:
         """Return where a copy resumes; None if that is where the next iteration begins.
 
-        A copy made after a peek begins where the peek began.
+        This is where a state resumes. Where states count all peeks, copies count none.
         """
-        current = self._current
-        if current is None or self.epochs.next_position == current.usage.start:
+        current = self._counted
+        if current is None or (self.options.order.counts_peeks and current.usage.is_peek):
             return None
         position = current.position_before(current.num_unused)
         is_empty = position.is_end and not position.consumed

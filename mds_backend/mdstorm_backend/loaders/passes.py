@@ -48,8 +48,6 @@ class Pass:
         Number of items of the batch after the latest position that have been taken.
     border : int
         The offset at which batches begin to hold samples of a later epoch: see `cross_border`.
-    is_left : bool
-        Whether the iteration has ended.
     logs_endless : bool
         Whether to log that the pass is endless when its second epoch begins.
     to_compare : Segment or None
@@ -66,7 +64,6 @@ class Pass:
         self.recent: tuple[_Recent, ...] = ()
         self.taken = usage.start.skip
         self.border = 0
-        self.is_left = False
         self.logs_endless = True
         self.to_compare: Segment | None = None
         #: Rows yielded so far in the segment.
@@ -213,7 +210,7 @@ class Pass:
 
     def leave(self) -> None:
         """Record that the iteration has ended."""
-        self.is_left = True
+        self.usage.is_left = True
         if self.usage.is_resumed and not self.usage.is_over:
             self.usage.rows_left = self._count_rows_left()
 
@@ -245,7 +242,8 @@ class Pass:
         passed = (
             (mine.epoch - position.epoch) * plan.num_samples + mine.consumed - position.consumed
         )
-        is_finished = is_used_up or (self.is_left and self.here.is_last_epoch(mine) and mine.is_end)
+        is_at_end = self.here.is_last_epoch(mine) and mine.is_end
+        is_finished = is_used_up or (self.usage.is_left and is_at_end)
         return (is_finished and is_beginning) or abs(passed) < self.here.order.num_ranks
 
 

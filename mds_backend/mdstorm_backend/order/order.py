@@ -56,6 +56,8 @@ class Order(ABC):
         Versions of states that it resumes from. The last one is written.
     reads_foreign : bool
         Whether it also resumes from states that MosaicML Streaming wrote.
+    counts_peeks : bool
+        Whether a state counts a peek that has been left, as MosaicML Streaming's states do.
     follows_world : bool or None
         Whether the share is determined when a pass begins: see `share_of`. None: see `settled`.
     padded_to : int
@@ -70,6 +72,7 @@ class Order(ABC):
     late_settings: ClassVar[tuple[str, ...]] = ()
     state_versions: ClassVar[range] = range(5, 6)
     reads_foreign: ClassVar[bool] = False
+    counts_peeks: ClassVar[bool] = False
 
     follows_world: bool | None = None
     padded_to: int = 0

@@ -165,7 +165,11 @@ class TFRun:
         TensorFlow may take seconds to end its threads, which would block training. In a forked
         child, it would wait forever for threads that only its parent has, so the child keeps the
         iterator until it ends.
+
+        TensorFlow ends its generators up to a second later, so the iteration is left here.
         """
+        if self.by_python and self.current is not None:
+            self.current.usage.is_left = True
         if os.getpid() != self._process:
             _of_parent.append(resources)
             return
@@ -339,7 +343,10 @@ class TFRuns:
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration."""
-        state = None if self._run is None else self._run.state_dict(batches)
+        run, state = self._run, None
+        if run is not None:
+            is_counted = not (run.by_python and self.loader.is_left_peek)
+            state = run.state_dict(batches) if is_counted or batches is not None else None
         return self.loader.next_state() if state is None else state
 
     def load_state_dict(self, state: object, skip_batches: int = 0) -> None:

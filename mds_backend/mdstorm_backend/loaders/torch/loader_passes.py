@@ -92,8 +92,9 @@ class LoaderPasses:
     @property
     def counted(self) -> CountedPass | None:
         """The latest pass, if its samples are counted and the position is within it."""
-        counted = self.counted_pass
-        return None if counted is None or counted.is_outdated else counted
+        counted, passes = self.counted_pass, self.passes
+        is_left_peek = passes is not None and passes.is_left_peek
+        return None if counted is None or counted.is_outdated or is_left_peek else counted
 
     def end_workers(self) -> None:
         """End the persistent workers; workers of a running iteration end with that iteration."""

@@ -127,7 +127,7 @@ def _state_at(
         return _state_of_latest(opened, num_samples, start)
     position = reached(plan)
     if opened.latest is not None and opened.latest.is_at(position):
-        return opened.latest.state_dict()
+        return opened.latest.state_dict(is_within=True)
     return write_state(opened.options.in_world(), position)
 
 

@@ -184,7 +184,8 @@ def test_reader_state_under_a_loader_raises_error_that_names_loader(thirty: str,
     with make_batch_reader(thirty, seed=3, num_epochs=1) as reader:
         reader.state_dict()
         loader = kind(reader, batch_size=4)
-        next(iter(loader))
+        batches = iter(loader)
+        next(batches)
         with pytest.raises(StateMismatchError, match=rf"{kind.__name__}.* call its state_dict\(\)"):
             reader.state_dict()
         state = loader.state_dict()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.kit.loaders import Repeat, Same, Where, column, rows, taken, torch_loader
+from tests.kit.loaders import Repeat, Same, Where, column, rows, saved, taken, torch_loader
 from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
@@ -117,8 +117,7 @@ def test_random_worlds_resume_with_remaining_rows(numbers: Dataset, seed: int) -
     assert len(counts) == 1
     stop = draw.randint(1, counts.pop())
     first = loader_of(numbers, 0, size, **options)
-    taken(first, stop)
-    state = first.state_dict()
+    _, state = saved(first, stop)
     for rank in range(size):
         loader = loader_of(numbers, rank, size, **options)
         loader.load_state_dict(state)

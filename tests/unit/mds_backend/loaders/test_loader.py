@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.kit.interrupting import CtrlC
-from tests.kit.loaders import Filter, Where, in_either_order, lists, options_of, taken, torch_loader
+from tests.kit.loaders import Filter, Where, in_either_order, lists, options_of, torch_loader
 from tests.kit.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
@@ -222,7 +222,8 @@ def test_pass_callback_is_called_when_a_state_within_an_epoch_is_loaded(
     other.epochs.follow(replace(other.options, on_pass=passes.append))
     other.load_state_dict(loader.state_dict())  # the beginning of an epoch: nothing was read
     assert not passes
-    next(iter(read_by(loader)))
+    batches = iter(read_by(loader))
+    next(batches)
     other.load_state_dict(loader.state_dict())
     assert passes == [other.epochs]
 
@@ -341,8 +342,9 @@ def test_row_group_state_raises_error_in_batch_loader_and_vice_versa(
 ) -> None:
     share = {"seed": 3, "window": 15, "rank": 0, "world_size": 3}
     groups, batches = row_groups(numbers, 0), torch_loader(numbers, shuffle=share)
-    next(iter(groups_of(groups)))
-    taken(batches, 1)
+    running = iter(groups_of(groups)), iter(batches)
+    for one in running:
+        next(one)
     fresh = row_groups(numbers, 0)
     for loads, saves in ((torch_loader(numbers, shuffle=share), groups), (fresh, batches)):
         with pytest.raises(StateMismatchError, match="the state counts the rows of"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.kit.loaders import Same, column, taken, torch_loader
+from tests.kit.loaders import Same, column, saved, taken, torch_loader
 from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
@@ -143,9 +143,7 @@ def test_state_with_different_columns_raises_error(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_states_raise_error(numbers: Dataset, key: str, value: Any, text: str) -> None:
-    loader = torch_loader(numbers)
-    next(iter(loader))
-    state = loader.state_dict()
+    _, state = saved(torch_loader(numbers), 1)
     place = state if key in state else state["mdstorm"]
     place[key] = value
     with pytest.raises(StateMismatchError, match=text) as caught:
@@ -157,9 +155,7 @@ def test_damaged_states_raise_error(numbers: Dataset, key: str, value: Any, text
     "key", ["dataset", "first_epoch", "world_size", "num_epochs", "lanes", "finished"]
 )
 def test_states_with_a_missing_key_raise_error(numbers: Dataset, key: str) -> None:
-    loader = torch_loader(numbers)
-    next(iter(loader))
-    state = loader.state_dict()
+    _, state = saved(torch_loader(numbers), 1)
     del state["mdstorm"][key]
     with pytest.raises(StateMismatchError, match=key):
         torch_loader(numbers).load_state_dict(state)

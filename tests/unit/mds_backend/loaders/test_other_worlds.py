@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kit.loaders import Filter, rows, shuffles, taken, torch_loader
+from tests.kit.loaders import Filter, column, rows, saved, shuffles, torch_loader
 from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import Dataset, StreamingDataLoader
@@ -39,6 +39,8 @@ class Ranks:
         if padded:
             shuffle = {**shuffle, "padded_to": batch_size}
         self.loaders: list[StreamingDataLoader] = []
+        #: The iterators of the latest loop, which has not been left.
+        self._running: list[Any] = []
         for rank in range(world_size):
             share = {**shuffle, "rank": rank, "world_size": world_size}
             loader = torch_loader(
@@ -56,7 +58,8 @@ class Ranks:
 
     def take(self, batches: int | None) -> list[int]:
         """Read a number of batches (None: all) on each rank, and return the rows."""
-        found = [taken(loader, batches) for loader in self.loaders]
+        self._running = [iter(loader) for loader in self.loaders]
+        found = [column(islice(running, batches)) for running in self._running]
         assert len({len(rank) for rank in found}) == 1  # else some ranks would wait for the others
         return [row for rank in found for batch in rank for row in batch]
 
@@ -183,8 +186,9 @@ def test_filtered_single_epoch_resumes_from_the_state_of_any_rank(
     numbers: Dataset, of_rank: int, batches: int
 ) -> None:
     shares = [Ranks(numbers, 2, 4, transform=HIGH).loaders for _ in range(2)]
-    seen = [row for loader in shares[0] for row in rows(islice(loader, batches))]
-    states = [loader.state_dict() for loader in shares[0]]
+    parts = [saved(loader, batches) for loader in shares[0]]
+    seen = [row for read, _ in parts for batch in read for row in batch]
+    states = [state for _, state in parts]
     rest = []
     for loader in shares[1]:
         loader.load_state_dict(json.loads(json.dumps(states[of_rank])))
@@ -227,9 +231,10 @@ def test_state_before_the_end_of_a_filtered_share_resumes_with_an_empty_pass(
 ) -> None:
     """Rank 0 has one batch, and only a request for a second batch shows that it was the last."""
     before = Ranks(numbers, 2, 4, transform=LAST)
-    seen = [taken(before.loaders[0], 2 if requests_end else 1), taken(before.loaders[1], 5)]
+    counts = 2 if requests_end else 1, 5
+    parts = [saved(*one) for one in zip(before.loaders, counts, strict=True)]
+    seen, states = [read for read, _ in parts], [state for _, state in parts]
     assert [len(rank) for rank in seen] == [1, 5]
-    states = [loader.state_dict() for loader in before.loaders]
     assert [state["mdstorm"]["finished"] for state in states] == [requests_end, False]
     if requests_end:
         with pytest.raises(StateMismatchError, match="save each rank's state"):

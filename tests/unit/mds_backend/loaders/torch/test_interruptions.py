@@ -88,6 +88,11 @@ def remaining_after(loader: StreamingDataLoader, url: str, order: str, workers: 
     return [n for batch in resumed for n in batch["number"].tolist()]
 
 
+def counted(seen: list[int], order: str, size: int = SIZE) -> list[int]:
+    """Return what a state counts: a first loop that an error ended in its first batch is a peek."""
+    return [] if order == "exact" and len(seen) == size else seen
+
+
 def check_each_row_once(seen: list[int], rest: list[int]) -> None:
     assert set(seen + rest) == set(range(ROWS))
     assert len(seen) + len(rest) in range(ROWS, ROWS + SIZE)  # elastic order may repeat some
@@ -104,7 +109,7 @@ def test_state_after_exception_in_loop_resumes_with_next_batch(
     loader = loader_of(url, order, 0)
     seen = taken(loader, stop, error)
     assert len(seen) == stop * SIZE
-    check_each_row_once(seen, remaining_after(loader, url, order, 0))
+    check_each_row_once(counted(seen, order), remaining_after(loader, url, order, 0))
 
 
 @pytest.mark.matrix
@@ -127,7 +132,7 @@ def test_state_after_interrupt_while_reading_resumes_with_next_batch(
         found = taken(loader, None, KeyboardInterrupt)
         assert not FAILS_AT
         assert len(found) < ROWS
-    check_each_row_once(found, remaining_after(loader, url, order, 0))
+    check_each_row_once(counted(found, order), remaining_after(loader, url, order, 0))
 
 
 class InterruptedCount(StreamingDataLoader):
@@ -163,7 +168,8 @@ def test_state_after_error_in_batch_map_resumes_with_next_batch(url: str, worker
     finally:
         FAILS_AT.clear()
     assert len(seen) < ROWS
-    check_each_row_once(seen, remaining_after(loader, url, "exact", workers))
+    rest = remaining_after(loader, url, "exact", workers)
+    check_each_row_once(counted(seen, "exact"), rest)
 
 
 def test_state_after_killed_worker_resumes_with_next_batch(url: str) -> None:
@@ -174,7 +180,7 @@ def test_state_after_killed_worker_resumes_with_next_batch(url: str) -> None:
     finally:
         FAILS_AT.clear()
     assert len(seen) < ROWS
-    check_each_row_once(seen, remaining_after(loader, url, "exact", 0))
+    check_each_row_once(counted(seen, "exact"), remaining_after(loader, url, "exact", 0))
 
 
 def killed_at(batch: dict[str, Any]) -> dict[str, Any]:
@@ -233,7 +239,8 @@ def test_resuming_after_interrupts_at_random_points_loses_no_rows(
     loader, seen = new(), list[int]()
     for _ in range(3):
         with interrupts() as interrupt_after:
-            seen += taken_until_interrupt(loader, interrupt_after, draw.uniform(1e-4, 0.1))
+            found = taken_until_interrupt(loader, interrupt_after, draw.uniform(1e-4, 0.1))
+        seen += counted(found, order, size)
         if len(seen) >= rows:
             break
         state = json.loads(json.dumps(loader.state_dict()))
