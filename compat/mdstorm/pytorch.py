@@ -78,9 +78,9 @@ class DataLoader(RowLoader, Generic[BatchT]):
         Function that builds a batch from a list of rows, which are dicts from column name to value.
         The default function is never called, because whole columns give the same batches.
     shuffling_queue_capacity : int
-        Rows are shuffled within windows of whole shards with at least this many rows, using the
-        reader's seed. With other readers, rows are drawn by ``np.random`` from a pool of this size.
-        0 means no shuffling.
+        Rows are shuffled within windows of whole shards, using the reader's seed, which mix them
+        as much as Petastorm's queue of this capacity. With other readers, rows are drawn by
+        ``np.random`` from a pool of this size. 0 means no shuffling.
 
     Raises
     ------

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from tests.contract.states.programs import PROGRAMS, copied
-from tests.contract.states.record import RECORDED
+from tests.contract.states.record import RECORDED, RECORDED_BY_RULE_1
 
 _RECORDED = json.loads(RECORDED.read_text())
+_RECORDED_BY_RULE_1 = json.loads(RECORDED_BY_RULE_1.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +27,23 @@ def _marks(name: str) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # tested elsewhere
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in PROGRAMS])
-def test_recorded_state_loads_and_recorded_rows_follow(name: str, data: Path) -> None:
-    recorded = _RECORDED[name]
+@pytest.mark.parametrize(
+    ("name", "recorded"),
+    [
+        pytest.param(name, found[name], marks=_marks(name), id=f"{name}, {rule}")
+        for rule, found in {"rule 0": _RECORDED, "rule 1": _RECORDED_BY_RULE_1}.items()
+        for name in PROGRAMS
+        if name in found
+    ],
+)
+def test_recorded_state_loads_and_recorded_rows_follow(
+    name: str, recorded: dict[str, Any], data: Path
+) -> None:
     assert PROGRAMS[name].following(data, recorded["states"]) == recorded["following"]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # tested elsewhere
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name.startswith("exact order: ")])
+@pytest.mark.parametrize("name", [name for name in _RECORDED if name.startswith("exact order: ")])
 def test_state_after_recorded_state_keeps_its_order(name: str, data: Path) -> None:
     recorded = _RECORDED[name]
     found = PROGRAMS[name].following(data, recorded["states"], breaks=True)

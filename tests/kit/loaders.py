@@ -16,13 +16,12 @@ from mdstorm_backend.order import Order
 from mdstorm_backend.read import Block, SampleSource, Steps
 
 #: Arguments of `ExactOrder`.
-shuffles = st.fixed_dictionaries(
-    {
-        "seed": st.integers(0, 3),
-        "shuffle_shards": st.booleans(),
-        "shuffle_rows": st.booleans(),
-        "window": st.sampled_from([0, 12]),
-    }
+shuffles = st.builds(
+    dict[str, Any],
+    st.sampled_from([{}, {"window": 12}, {"queue": 4}]),
+    seed=st.integers(0, 3),
+    shuffle_shards=st.booleans(),
+    shuffle_rows=st.booleans(),
 )
 #: A function that sets this process's rank and world size.
 Launch = Callable[[int, int], None]

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 from math import gcd
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Place(NamedTuple):
     layouts: tuple[tuple[int, int], ...] = ()
 
 
+_Sample = TypeVar("_Sample")
 Batches = Iterator[tuple[list[int], Place]]
 
 
@@ -59,7 +60,7 @@ class Rows:
         The loader's arguments.
     batches_of : callable
         Lists the batches of a rank from a place on, to the end of the pass.
-    seed, window : int
+    seed, window, queue : int
         Of the exact order.
     shuffles_rows, drops_last : bool
         Whether rows are shuffled within shards or windows, and whether short batches are left out.
@@ -71,6 +72,7 @@ class Rows:
     num_epochs: int = 1
     seed: int = 5
     window: int = 0
+    queue: int = 0
     shuffles_rows: bool = True
     drops_last: bool = False
 
@@ -129,7 +131,7 @@ def numbers_of(member: int, count: int, start: int, stop: int) -> range:
     return range(start + (residue - start) % count, stop, count)
 
 
-def lanes_of(samples: list[int], count: int, start: int) -> list[list[int]]:
+def lanes_of(samples: list[_Sample], count: int, start: int) -> list[list[_Sample]]:
     """Cut the remaining samples of an epoch, the first of which has the number `start`."""
     stop, lanes, begin = start + len(samples), [], 0
     for lane in range(count):
@@ -145,12 +147,7 @@ def shuffled(rows: Rows, lane: list[int], epoch: int, number: int) -> list[int]:
     pieces = [piece for piece in pieces if piece]
     of_lane = (number,) if number else ()
     order = np.random.default_rng((rows.seed, epoch, 0, *of_lane)).permutation(len(pieces))
-    windows: list[list[int]] = []
-    for shard in order:
-        if windows and len(windows[-1]) < rows.window:
-            windows[-1] += pieces[shard]
-        else:
-            windows.append(list(pieces[shard]))
+    windows = windows_of(rows, [pieces[shard] for shard in order])
     if not rows.shuffles_rows:
         return [row for window in windows for row in window]
     found = []
@@ -161,18 +158,57 @@ def shuffled(rows: Rows, lane: list[int], epoch: int, number: int) -> list[int]:
     return found
 
 
+def windows_of(rows: Rows, pieces: list[list[int]]) -> list[list[int]]:
+    """Join parts of shards into windows."""
+    total, windows, done = sum(map(len, pieces)), [[]], 0
+    # In place of a queue are as many windows, of about equal sizes, as would each have twice its
+    # rows and those of a shard.
+    count = max(total * len(pieces) // (2 * rows.queue * len(pieces) + total), 1) if total else 1
+    cuts = [number * total // count for number in range(1, count + 1)]
+    for piece in pieces:
+        begun = done - len(windows[-1])
+        is_full = len(windows[-1]) >= max(rows.window, 1)
+        if rows.queue:
+            is_full = any(begun < cut <= done for cut in cuts)
+        if is_full:
+            windows.append([])
+        windows[-1] += piece
+        done += len(piece)
+    return windows
+
+
+def in_turns(parts: list[list[int]]) -> list[tuple[int, int]]:
+    """Return the rows of a lane's parts in reading order, each with the number of its part."""
+    assert len(parts) <= 16, "more are not read at once"
+    rounds, found = 1 << max(map(len, parts), default=0).bit_length(), []
+    for turn in range(rounds):
+        for number, part in enumerate(parts):
+            read = part[len(part) * turn // rounds : len(part) * (turn + 1) // rounds]
+            found += [(number, row) for row in read]
+    return found
+
+
+def as_parts(rows: list[tuple[int, int]]) -> list[list[int]]:
+    """Return the rows of each part that has some."""
+    numbers = dict.fromkeys(sorted(part for part, _ in rows))
+    return [[row for part, row in rows if part == number] for number in numbers]
+
+
 @cache
 def current_lanes(
     rows: Rows, epoch: int, start: int, layouts: tuple[tuple[int, int], ...]
 ) -> list[list[int]]:
     """Return the last lanes of an epoch, whose first sample has the number `start`."""
-    lanes = lanes_of(list(range(rows.count)), layouts[0][1], start)
-    lanes = [shuffled(rows, lane, epoch, number) for number, lane in enumerate(lanes)]
+    first = lanes_of(list(range(rows.count)), layouts[0][1], start)
+    lanes = [[shuffled(rows, lane, epoch, number)] for number, lane in enumerate(first)]
     for (begun, before), (cut, count) in pairwise(layouts):
-        taken = [len(numbers_of(lane, before, begun, cut)) for lane in range(before)]
-        left = [row for lane, number in zip(lanes, taken, strict=True) for row in lane[number:]]
-        lanes = lanes_of(left, count, cut)
-    return lanes
+        left: list[list[int]] = []
+        for lane, parts in enumerate(lanes):
+            taken = len(numbers_of(lane, before, begun, cut))
+            left += as_parts(in_turns(parts)[taken:])
+        remaining = [(number, row) for number, part in enumerate(left) for row in part]
+        lanes = [as_parts(lane) for lane in lanes_of(remaining, count, cut)]
+    return [[row for _, row in in_turns(parts)] for parts in lanes]
 
 
 def exact(rows: Rows, place: Place, rank: int, ranks: int) -> Batches:

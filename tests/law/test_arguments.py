@@ -47,7 +47,9 @@ LOWEST: dict[str, int | None] = {
     **dict.fromkeys(["shard_count", "max_workers"], 1),
     **dict.fromkeys(["shard_size", "choose"], 0),
     **dict.fromkeys(["seed", "shard_seed", "shuffle_seed", "workers", "prefetch", "retry"], 0),
-    **dict.fromkeys(["predownload", "rank", "cur_shard", "padded_to", "window"], 0),
+    **dict.fromkeys(
+        ["predownload", "rank", "cur_shard", "padded_to", "window", "queue", "rule"], 0
+    ),
     **dict.fromkeys(["epoch", "skip_batches", "num_samples", "batches", "batch", "row"], 0),
     "shuffling_queue_capacity": None,
 }
@@ -72,7 +74,7 @@ VALUES: dict[str, Any] = {
     **{"workers_count": 2, "workers": 2, "replication": 1, "download_retry": 2, "retry": 2},
     **{"max_workers": 2, "epoch_size": 120, "shuffle_row_drop_partitions": 2, "epoch": 100},
     **{"skip_batches": 3, "batches": 3, "num_samples": 60, "row": 100, "size_limit": 127},
-    **{"num_canonical_nodes": 2, "batch": 3},
+    **{"num_canonical_nodes": 2, "batch": 3, "rule": 0},
 }
 
 

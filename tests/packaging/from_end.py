@@ -35,7 +35,7 @@ class FromEnd(Order):
     follows_world: bool | None = None
 
     @classmethod
-    def of_reader(cls, seed: int | None, shards: bool, rows: bool, window: int) -> "FromEnd":
+    def of_reader(cls, seed: int | None, shards: bool, rows: bool, queue: int) -> "FromEnd":
         return cls()
 
     @classmethod

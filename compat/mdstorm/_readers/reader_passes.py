@@ -69,7 +69,7 @@ class ReaderPasses:
         self._reader, self._owner = reader, owner
         options = reader._mdstorm_options
         if window > 0:
-            options = replace(options, order=options.order.with_window(window))
+            options = replace(options, order=options.order.with_queue(window))
         if not by_shard:  # the reader's own batches are shards
             rows = rows_of_batch(
                 batch_size,

@@ -28,8 +28,8 @@ def sample_order(arguments: ReaderArguments, *, is_shared: bool = False) -> Orde
         warn_user("shard_seed was deprecated and will be removed in future versions: use seed")
     seed = seed_of(arguments, is_shared or arguments.is_share)
     shards, rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
-    window = max(int(arguments.shuffling_queue_capacity or 0), 0)
-    order = arguments.kind_of_order.of_reader(seed, shards, rows, window)
+    queue = max(int(arguments.shuffling_queue_capacity or 0), 0)
+    order = arguments.kind_of_order.of_reader(seed, shards, rows, queue)
     if arguments.is_share and not arguments.is_auto:
         share = World(int(arguments.cur_shard or 0), int(arguments.shard_count or 1))
         order = order.share_of(share)

@@ -161,8 +161,8 @@ class SparkDatasetConverter(Openable, Described):
         num_epochs : int, optional
             Number of passes over the data; None means infinite.
         shuffling_queue_capacity : int, optional
-            Rows are shuffled within windows of whole shards with at least this many rows. 0 keeps
-            the row order within each shard.
+            Rows are shuffled within windows of whole shards, which mix them as much as Petastorm's
+            queue of this capacity. 0 keeps the row order within each shard.
         features, labels, sample_weights : str or list of str, optional
             Columns for a model. Batches are then ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. A
             name gives a tensor, and a list of names gives a dict of tensors. With `labels` but
@@ -310,7 +310,8 @@ class SparkDatasetConverter(Openable, Described):
         num_epochs : int, optional
             Number of passes over the data; None means infinite.
         shuffling_queue_capacity : int, optional
-            Rows are shuffled within windows of whole shards with at least this many rows.
+            Rows are shuffled within windows of whole shards, which mix them as much as Petastorm's
+            queue of this capacity.
         features, labels, sample_weights : str or list of str, optional
             Columns for a model. Batches are then ``x``, ``(x, y)`` or ``(x, y, sample_weight)``, as
             Keras expects them. A name gives a tensor, and a list of names gives a dict of tensors.

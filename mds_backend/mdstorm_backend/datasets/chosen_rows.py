@@ -27,7 +27,7 @@ from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import Chunk
-from mdstorm_backend.order.chunk import RowsOnDemand
+from mdstorm_backend.order.chunk import numbers_of
 from mdstorm_backend.read import fingerprints_of
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.made_columns import Numbers
@@ -115,7 +115,7 @@ class ChosenRows(DatasetView):
         self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
     ) -> Located:
         """Find the stored rows of samples."""
-        numbers = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
+        numbers = chunk if isinstance(chunk, range) else numbers_of(chunk)
         found = Located(self.source_numbers(numbers), self.source.bounds, kept, is_first=is_first)
         found.numbered = numbers
         return found

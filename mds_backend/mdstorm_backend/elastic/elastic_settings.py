@@ -102,11 +102,11 @@ class ElasticSettings(Order):
             block_range(self.shuffle_algo, self.shuffle_block_size)
 
     @classmethod
-    def of_reader(cls, seed: int | None, shards: bool, rows: bool, window: int) -> Self:
+    def of_reader(cls, seed: int | None, shards: bool, rows: bool, queue: int) -> Self:
         """Return the order for a reader's arguments; the loader determines the batch size."""
         seed = secrets.randbits(32) | 1 if seed is None else seed
         order = cls(1, shards or rows, shuffle_seed=seed, states_batch_size=False)
-        return order.with_window(window) if window else order
+        return order.with_queue(queue) if queue else order
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any], world: World, batch_size: int) -> Self:
@@ -250,9 +250,9 @@ class ElasticSettings(Order):
         """Return the same order for the rank and size of `world`, which must be known."""
         return replace(self, world=world.known(), follows_world=False)
 
-    def with_window(self, window: int) -> Self:
-        """Return the order, shuffled in blocks of `window` samples; 1 means the default size."""
-        block_size = window if window > 1 else None
+    def with_queue(self, queue: int) -> Self:
+        """Return the order, shuffled in blocks of `queue` samples; 1 means the default size."""
+        block_size = queue if queue > 1 else None
         return replace(self, shuffle=True, shuffle_block_size=block_size)
 
     def shown_from(self, position: Position) -> dict[str, Any]:

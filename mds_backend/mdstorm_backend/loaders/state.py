@@ -189,7 +189,7 @@ def _check_compared(
         settings = values.pop("settings", {})
         if not isinstance(settings, Mapping):
             raise damaged(f"'settings' must be a mapping, found {settings!r}")
-        values |= settings
+        values |= order.settings_of(settings)
     check_equal(there, here, options.dataset.url, options.dataset.stored.table_version)
     if is_begun and order.uses_seed and not flag(ours, "finished"):
         # A state that names no rank is the same on all ranks, and was usually taken on the first.

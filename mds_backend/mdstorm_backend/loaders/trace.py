@@ -526,5 +526,6 @@ def _members(chunk: Chunk, samples: _Numbers) -> tuple[_Numbers, _Numbers]:
         order = np.argsort(at)
         order = order[(at[order] >= chunk.part.start) & (at[order] < chunk.part.stop)]
         return found[order], at[order] - chunk.part.start
-    at = np.flatnonzero(np.isin(chunk, samples))
-    return chunk[at], at
+    numbers = numbers_of(chunk)
+    at = np.flatnonzero(np.isin(numbers, samples))
+    return numbers[at], at

@@ -2,7 +2,8 @@
 
 A chunk is a range of sample numbers, if rows are read in stored order; an array of numbers; or
 `RowsOnDemand`, whose order is computed when a block is filled. Those are rows of a `ShardWindow`: a
-few consecutive shards that can be kept open together, whose rows one `Permutation` shuffles.
+few consecutive shards that can be kept open together, whose rows one `Permutation` shuffles. If
+several windows are read in turns, a chunk is `RowsInTurn`.
 """
 
 from __future__ import annotations
@@ -266,12 +267,36 @@ class RowsOnDemand:
         return self.window.rows(self.part)
 
 
+@dataclass(frozen=True)
+class RowsInTurn:
+    """Samples of several parts of an epoch that are read in turns.
+
+    Attributes
+    ----------
+    numbers : numpy.ndarray
+        int64, numbers of the samples.
+    shards : numpy.ndarray
+        int64, numbers of the shards of these parts' windows, which should stay open.
+    """
+
+    numbers: Numbers
+    shards: Numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, chosen: slice) -> RowsInTurn:
+        return RowsInTurn(self.numbers[chosen], self.shards)
+
+
 #: Samples in reading order, by number or as rows in shards. A range is read at memory speed.
-Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand
+Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand | RowsInTurn
 
 
 def numbers_of(chunk: Chunk) -> npt.NDArray[np.int64]:
     """Return the numbers of samples, int64."""
     if isinstance(chunk, RowsOnDemand):
         return chunk.found().numbers
+    if isinstance(chunk, RowsInTurn):
+        return chunk.numbers
     return np.arange(chunk.start, chunk.stop) if isinstance(chunk, range) else chunk

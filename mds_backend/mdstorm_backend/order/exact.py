@@ -33,6 +33,7 @@ from mdstorm_backend.order.order import DEFAULT_SEED, Order
 from mdstorm_backend.order.plan import Batching, Plan, Position
 from mdstorm_backend.order.row_plan import RowPlan
 from mdstorm_backend.order.state_values import LATEST_RULE, lanes_of, number
+from mdstorm_backend.order.windows import Windows
 from mdstorm_backend.order.world import World
 
 _SHARDS, _ROWS = 0, 1
@@ -54,6 +55,9 @@ class ExactOrder(Order):
     window : int
         Rows are shuffled within windows of whole shards with at least this many rows. 0 means no
         windows.
+    queue : int
+        Rows are shuffled within larger windows of whole shards, which mix as much as Petastorm's
+        shuffling queue of this capacity. 0 means no queue.
     rank, world_size : int
         Rank of this process and number of ranks, which select the rows to read.
     follows_world : bool or None
@@ -88,17 +92,23 @@ class ExactOrder(Order):
     world_size: int = 1
     follows_world: bool | None = None
     padded_to: int = 0
+    queue: int = 0
     rule: int = LATEST_RULE
 
     def __post_init__(self) -> None:
         check_integer("seed", self.seed, lowest=0)
-        for name, lowest in (("window", 0), ("rank", 0), ("world_size", 1), ("padded_to", 0)):
-            check_required_integer(name, getattr(self, name), lowest)
+        for name in ("window", "queue", "rank", "world_size", "padded_to"):
+            check_required_integer(name, getattr(self, name), 1 if name == "world_size" else 0)
         for name in ("shuffle_shards", "shuffle_rows"):
             check_flag(name, getattr(self, name))
         if not is_integer(self.rule) or not 0 <= self.rule <= LATEST_RULE:
             raise InvalidArgumentError(
                 f"rule must be an integer from 0 to {LATEST_RULE}, found {self.rule!r}"
+            )
+        if self.window and self.queue:
+            raise InvalidArgumentError(
+                f"window={self.window} and queue={self.queue} both determine the windows in which "
+                "rows are shuffled: pass one of them"
             )
         make_scalars_plain(self)
         World(self.rank, self.world_size)  # raises an error if the rank or size is invalid
@@ -109,15 +119,17 @@ class ExactOrder(Order):
     zero_is_seed = False
 
     @classmethod
-    def of_reader(cls, seed: int | None, shards: bool, rows: bool, window: int) -> ExactOrder:
+    def of_reader(cls, seed: int | None, shards: bool, rows: bool, queue: int) -> ExactOrder:
         """Return the order for a reader's arguments."""
-        return cls(seed, shards, rows, window)
+        return cls(seed, shards, rows, queue=queue)
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any], world: World, batch_size: int) -> ExactOrder:
         """Return the order in which a state was taken, for a rank of `world`."""
         seed, ours = number(state, "shuffle_seed"), state["mdstorm"]
-        number(ours["settings"], "window")  # raises an error if it is damaged
+        for name in ("window", "queue"):
+            if name in ours["settings"]:
+                number(ours["settings"], name)  # raises an error if it is damaged
         lanes = lanes_of(ours)
         padded_to = lanes[-1].padded_to if lanes and lanes[-1].size == world.size else 0
         return cls(seed, **ours["settings"], padded_to=padded_to).share_of(world)
@@ -167,12 +179,27 @@ class ExactOrder(Order):
             "shuffle_shards": self.shuffle_shards,
             "shuffle_rows": self.shuffles,
             "window": self.window,
+            "queue": self.queue,
         }
+
+    def settings_of(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings in a state; older ones have a queue's capacity as the window."""
+        if "queue" in state:
+            return state
+        window = state.get("window")
+        return {**state, "window": 0, "queue": window} if self.queue else {**state, "queue": 0}
 
     @property
     def shuffles(self) -> bool:
         """Whether rows are shuffled within shards."""
-        return self.shuffle_rows or self.window > 0
+        return self.shuffle_rows or self.window > 0 or self.queue > 0
+
+    @property
+    def windows(self) -> Windows:
+        """How a lane is cut into windows. By rule 0, a queue's are literal, as others are."""
+        if self.rule:
+            return Windows(self.window, self.queue)
+        return Windows(self.window or self.queue)
 
     def share_of(self, world: World) -> ExactOrder:
         """Return the same order for the rank and size of `world`, which must be known."""
@@ -183,9 +210,9 @@ class ExactOrder(Order):
         """Return the same order, with samples dealt out so that the end of a pass can be padded."""
         return replace(self, padded_to=batch_size)
 
-    def with_window(self, window: int) -> ExactOrder:
-        """Return the same order, with rows shuffled in windows of at least `window` rows."""
-        return replace(self, window=window)
+    def with_queue(self, queue: int) -> ExactOrder:
+        """Return the same order, with rows shuffled as by a queue of this capacity."""
+        return replace(self, window=0, queue=queue)
 
     def settled(self, *, follows_world: bool) -> ExactOrder:
         """Return the same order with a fixed seed, and a share that may follow the world."""
@@ -278,22 +305,22 @@ class ExactOrder(Order):
     ) -> Iterator[tuple[int, ShardWindow]]:
         """Yield the windows that contain `used` rows, each with the number of rows before it.
 
-        If `window` is 0, each shard is a window.
+        If there are no `windows`, each shard is one.
         """
         shards, starts, stops = self._pieces(bounds, rows, epoch, lane)
         sizes = stops - starts
-        ends = np.cumsum(sizes)
-        begin = number = first = 0
-        while first < len(ends) and begin < used.stop:
-            last = max(int(np.searchsorted(ends, begin + self.window)), first)
-            last = min(last, len(ends) - 1)
-            end, chosen = int(ends[last]), slice(first, last + 1)
+        begin = first = 0
+        for place, stop in enumerate(self.windows.ends(sizes)):
+            if begin >= used.stop:
+                break
+            chosen = slice(first, stop)
+            end = begin + int(sizes[chosen].sum())
             if end > used.start:
                 found = shards[chosen]
-                seed = self._seed(lane, epoch, _ROWS, number)
+                seed = self._seed(lane, epoch, _ROWS, place)
                 window = ShardWindow(found, bounds[found], starts[chosen], sizes[chosen], seed)
                 yield begin, window
-            begin, first, number = end, last + 1, number + 1
+            begin, first = end, stop
 
     def permutation(self, num_rows: int, epoch: int, lane: int, number: int) -> Numbers:
         """Return the permutation of the rows in window `number` of a lane in `epoch`."""

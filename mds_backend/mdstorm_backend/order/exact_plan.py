@@ -14,13 +14,16 @@ from dataclasses import dataclass, replace
 from itertools import chain, count, islice, repeat
 from typing import Any
 
+import numpy as np
+
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import NoDataAvailableError
-from mdstorm_backend.order.chunk import Chunk, Numbers
+from mdstorm_backend.order.chunk import Chunk, Numbers, RowsInTurn, RowsOnDemand, numbers_of
 from mdstorm_backend.order.lane_order import LaneOrder
 from mdstorm_backend.order.lanes import EpochLanes, Lanes, ceil_div
 from mdstorm_backend.order.plan import Plan, Position, Samples
 from mdstorm_backend.order.state_values import damaged, rule_of
+from mdstorm_backend.order.turns import AT_ONCE
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,17 +253,43 @@ class ExactPlan(Plan):
         begin, epoch = self.resolved_start, done // max(self.num_samples, 1)
         is_begun = epoch + begin.pass_epoch == begin.epoch
         lanes = (begin.lanes if is_begun else ()) or (self._own_lanes,)
-        return EpochLanes(self.num_samples, epoch * self.num_samples, self._stop, lanes)
+        at_once = AT_ONCE if begin.rule else 1
+        return EpochLanes(self.num_samples, epoch * self.num_samples, self._stop, lanes, at_once)
 
     def _chunks(self) -> Iterator[Chunk]:
         rank, first_epoch = self.order.rank, self.resolved_start.pass_epoch
         for start in self._starts():
             lanes, consumed = self._lanes_at(start), max(self._first - start, 0)
             epoch = first_epoch + start // self.num_samples
-            whole = [(rank, range(len(lanes.first_lane(rank))))] if not consumed else None
-            for lane, used in whole or lanes.remaining(rank, consumed):
-                rows = lanes.first_lane(lane)
-                yield from self.order.chunks(self.bounds, rows, epoch, lane, used)
+            for turns in lanes.remaining(rank, consumed):
+                parts = [
+                    self.order.chunks(self.bounds, lanes.first_lane(lane), epoch, lane, used)
+                    for lane, used in turns.parts()
+                ]
+                yield from parts[0] if len(parts) == 1 else self._in_turns(parts, turns.owners())
+
+    def _in_turns(self, parts: list[Iterator[Chunk]], turns: Iterator[Numbers]) -> Iterator[Chunk]:
+        """Yield the samples of several parts, of which `turns` number the part of each sample."""
+        ahead: list[Chunk] = [range(0)] * len(parts)
+        for owners in turns:
+            numbers, shards = np.empty(len(owners), np.int64), []
+            for part, chunks in enumerate(parts):
+                places = np.flatnonzero(owners == part)
+                while len(places):
+                    while not len(ahead[part]):
+                        ahead[part] = next(chunks)
+                    taken, ahead[part] = ahead[part][: len(places)], ahead[part][len(places) :]
+                    numbers[places[: len(taken)]] = numbers_of(taken)
+                    shards.append(self._shards_of(taken))
+                    places = places[len(taken) :]
+            if shards:
+                yield RowsInTurn(numbers, np.unique(np.concatenate(shards)))
+
+    def _shards_of(self, chunk: Chunk) -> Numbers:
+        """Return the shards of a chunk, and of its window."""
+        if isinstance(chunk, RowsOnDemand):
+            return chunk.window.shards
+        return np.unique(np.searchsorted(self.bounds, numbers_of(chunk), side="right") - 1)
 
     def _starts(self) -> Iterator[int]:
         """Yield the number in the pass of the first sample of each epoch that the plan reads."""

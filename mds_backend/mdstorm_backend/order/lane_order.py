@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from mdstorm_backend.order.chunk import Chunk, Numbers
+from mdstorm_backend.order.windows import Windows
 
 
 class LaneOrder(Protocol):
@@ -36,8 +37,8 @@ class LaneOrder(Protocol):
         """Whether rows are shuffled within shards or windows."""
 
     @property
-    def window(self) -> int:
-        """Minimum number of rows that are shuffled together; 0 for those of each shard."""
+    def windows(self) -> Windows:
+        """How a lane is cut into windows, within which rows are shuffled."""
 
     def rows(self, num_rows: int) -> range:
         """Return this rank's rows."""

@@ -4,8 +4,8 @@ The samples in a pass are numbered across all of its epochs, and their numbers a
 ranks in turn. So a single count, the number of consumed samples, describes how far all ranks are.
 Each epoch is cut into contiguous *lanes*, one for each rank that began it, and a rank takes its
 samples from its own lane, in reading order. If a pass resumes in the middle of an epoch on a
-different number of ranks, the unread ends of all lanes are joined, one after another, and cut into
-lanes for the new ranks.
+different number of ranks, the unread ends of all lanes, one after another, are cut into lanes for
+the new ranks. The parts of older lanes that a new lane has are read in turns.
 
 Of W ranks, rank r takes the numbers K with ``K mod W == r·g mod W``. The stride g is coprime to W
 and near 0.618 W, which spreads out the ranks that have one more sample than others. So the borders
@@ -24,9 +24,8 @@ from math import gcd
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Counts = npt.NDArray[np.int64]
+from mdstorm_backend.order.turns import AT_ONCE, Counts, Turns, progress
 
 
 class Lanes(NamedTuple):
@@ -64,6 +63,9 @@ def stride(count: int) -> int:
 class Layout:
     """The samples of an epoch that are unread when lanes begin, cut into those lanes.
 
+    A lane consists of parts of older lanes, which are read in groups: see
+    `mdstorm_backend.order.turns`.
+
     Parameters
     ----------
     lanes, starts, stops : numpy.ndarray
@@ -71,44 +73,84 @@ class Layout:
         begins and ends in that lane.
     sizes : numpy.ndarray
         int64, number of samples in each new lane.
+    at_once : int
+        See `EpochLanes`.
     """
 
-    def __init__(self, lanes: Counts, starts: Counts, stops: Counts, sizes: Counts) -> None:
-        self._lanes, self._starts = lanes, starts
-        self._ends = np.cumsum(stops - starts)
-        self.bounds = np.concatenate(([0], np.cumsum(sizes)))
+    def __init__(
+        self, lanes: Counts, starts: Counts, stops: Counts, sizes: Counts, at_once: int
+    ) -> None:
+        self.bounds, self._at_once = np.concatenate(([0], np.cumsum(sizes))), at_once
+        ends = np.cumsum(stops - starts)
+        edges = _merged(self.bounds, ends)
+        found = np.searchsorted(ends, edges[:-1], side="right")
+        #: The first part of each lane, or of each group, then the number of parts.
+        self._firsts = np.searchsorted(edges, self.bounds)
+        places, self._groups = _grouped(self._firsts, at_once)
+        parts = np.empty((3, len(found)), np.int64)
+        parts[:, places] = lanes[found], stops[found] - ends[found] + edges[:-1], np.diff(edges)
+        self._lanes, self._starts, sizes = parts
+        #: Number of samples before each part, then the number of samples.
+        self._edges = np.concatenate(([0], np.cumsum(sizes)))
 
-    def remaining(self, lane: int, taken: int) -> Iterator[tuple[int, range]]:
-        """Yield the ranges of a lane after its first `taken` samples.
-
-        Each consists of a lane in the first layout and the places in it, in reading order.
-        """
-        lows = self.bounds[[lane]] + taken
-        found = self._chosen(lows, self.bounds[[lane + 1]])
-        for first, start, stop in zip(*(array.tolist() for array in found), strict=True):
-            yield first, range(start, stop)
+    def remaining(self, lane: int, taken: int) -> Iterator[Turns]:
+        """Yield the groups of parts of a lane after its first `taken` samples."""
+        head, groups = self.bounds[lane] + taken, self._groups
+        begins = self._edges[groups]
+        first = int(np.searchsorted(begins, head, side="right")) - 1
+        last = int(np.searchsorted(begins, self.bounds[lane + 1]))
+        for number in range(first, last):
+            parts = slice(groups[number], groups[number + 1])
+            sizes = np.diff(self._edges[parts.start : parts.stop + 1])
+            done = max(int(head - begins[number]), 0)
+            yield Turns(self._lanes[parts], self._starts[parts], sizes, done)
 
     def after(self, taken: Counts, sizes: Counts) -> Layout:
         """Return a layout with new lanes, without the first `taken` samples of each old lane."""
-        return Layout(*self._chosen(self.bounds[:-1] + taken, self.bounds[1:]), sizes)
+        starts, stops = self._starts + self._done(taken), self._starts + np.diff(self._edges)
+        left = starts < stops
+        return Layout(self._lanes[left], starts[left], stops[left], sizes, self._at_once)
 
-    def _chosen(self, lows: Counts, highs: Counts) -> tuple[Counts, Counts, Counts]:
-        """Return ascending ranges of samples as lane ranges, joining adjacent ones."""
-        inner = self._ends[(self._ends > lows[0]) & (self._ends < highs[-1])]
-        edges = np.concatenate((lows, highs, inner))
-        edges.sort(kind="stable")  # a stable sort is fast on ascending runs
-        begins, ends = edges[:-1], edges[1:]
-        owners = np.searchsorted(highs, begins, side="right")
-        is_in = (begins >= lows[np.minimum(owners, len(lows) - 1)]) & (begins < ends)
-        begins, ends = begins[is_in], ends[is_in]
-        found = np.searchsorted(self._ends, begins, side="right")
-        before = np.concatenate(([0], self._ends[:-1]))[found]
-        lanes, starts = self._lanes[found], self._starts[found] + begins - before
-        stops = starts + ends - begins
-        continues = (lanes[1:] == lanes[:-1]) & (starts[1:] == stops[:-1])
-        first = np.concatenate(([True], ~continues))[: len(lanes)]
-        last = np.concatenate((~continues, [True]))[: len(lanes)]
-        return lanes[first], starts[first], stops[last]
+    def _done(self, taken: Counts) -> Counts:
+        """Return how many samples of each part are among the first `taken` of its lane."""
+        sizes, groups = np.diff(self._edges), self._groups
+        heads = self.bounds[:-1] + taken
+        ahead = np.repeat(heads, np.diff(self._firsts)) - self._edges[:-1]
+        done: Counts = np.clip(ahead, 0, sizes)  # of groups that are read as a whole, or not at all
+        begins = self._edges[groups]
+        begun = np.searchsorted(begins, heads, side="right") - 1
+        is_within = (begins[begun] < heads) & (heads < self.bounds[1:])
+        begun, heads = begun[is_within], heads[is_within]
+        counts = groups[begun + 1] - groups[begun]
+        firsts = np.cumsum(counts) - counts
+        parts = np.arange(counts.sum()) + np.repeat(groups[begun] - firsts, counts)
+        if len(parts):
+            _, done[parts] = progress(sizes[parts], firsts, heads - begins[begun])
+        return done
+
+
+def _merged(one: Counts, other: Counts) -> Counts:
+    """Return the numbers in two ascending arrays, each once."""
+    found = np.concatenate((one, other))
+    found.sort(kind="stable")  # a stable sort is fast on ascending runs
+    return found[np.concatenate(([True], found[1:] > found[:-1]))]
+
+
+def _grouped(firsts: Counts, at_once: int) -> tuple[Counts, Counts]:
+    """Return the place of each part among all groups, and the first part of each group.
+
+    Of n groups in a lane, one has every n-th part, so that it has samples of the whole lane.
+    """
+    counts = np.diff(firsts)
+    if counts.max(initial=0) <= at_once:  # quick
+        return np.arange(firsts[-1]), np.append(firsts[:-1][counts > 0], firsts[-1])
+    groups = -(-counts // at_once)
+    lanes = np.repeat(np.arange(len(counts)), counts)
+    numbers = np.arange(firsts[-1]) - firsts[lanes]
+    rounds, group = np.divmod(numbers, groups[lanes])
+    smaller, larger = np.divmod(counts, np.maximum(groups, 1))
+    begins = firsts[lanes] + group * smaller[lanes] + np.minimum(group, larger[lanes])
+    return begins + rounds, np.append(begins[rounds == 0], firsts[-1])
 
 
 @dataclass(frozen=True)
@@ -125,12 +167,15 @@ class EpochLanes:
         Number of samples in the pass; None if the pass never ends.
     lanes : tuple of Lanes
         The first layout, then one for each world change. The last one is current.
+    at_once : int
+        How many parts of older lanes are read in turns. 1: one after another, as by rule 0.
     """
 
     num_samples: int
     first_number: int
     stop: int | None
     lanes: tuple[Lanes, ...]
+    at_once: int = AT_ONCE
 
     @property
     def _tail(self) -> int | None:
@@ -167,11 +212,8 @@ class EpochLanes:
         bounds = _layout(replace(self, lanes=self.lanes[:1])).bounds
         return range(int(bounds[lane]), int(bounds[lane + 1]))
 
-    def remaining(self, lane: int, consumed: int) -> Iterator[tuple[int, range]]:
-        """Yield what is left of a lane once `consumed` samples in the epoch have been read.
-
-        Each range consists of a lane in the first layout and the places in it.
-        """
+    def remaining(self, lane: int, consumed: int) -> Iterator[Turns]:
+        """Yield what is left of a lane once `consumed` samples in the epoch have been read."""
         first = self.first_number
         taken = self.num_dealt(lane, first + self.lanes[-1].consumed, first + consumed)
         return _layout(self).remaining(lane, taken)
@@ -184,7 +226,8 @@ def _layout(epoch: EpochLanes) -> Layout:
     begins = first + lanes.consumed
     sizes = epoch.num_of_each(begins, first + epoch.num_samples)
     if len(epoch.lanes) == 1:
-        return Layout(np.arange(lanes.size), np.zeros(lanes.size, np.int64), sizes, sizes)
+        zeros = np.zeros(lanes.size, np.int64)
+        return Layout(np.arange(lanes.size), zeros, sizes, sizes, epoch.at_once)
     before = replace(epoch, lanes=epoch.lanes[:-1])
     taken = before.num_of_each(first + before.lanes[-1].consumed, begins)
     return _layout(before).after(taken, sizes)

@@ -85,7 +85,7 @@ class Order(ABC):
 
     @classmethod
     @abstractmethod
-    def of_reader(cls, seed: int | None, shards: bool, rows: bool, window: int) -> Self:
+    def of_reader(cls, seed: int | None, shards: bool, rows: bool, queue: int) -> Self:
         """Return the order for a reader's arguments: what is shuffled, as in `ExactOrder`."""
 
     @classmethod
@@ -139,6 +139,10 @@ class Order(ABC):
 
         A state contains them.
         """
+
+    def settings_of(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the settings that a state contains, in the form of `settings`."""
+        return state
 
     def compared_settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the `settings` that ranks compare, and of them those that limit the samples.
@@ -216,8 +220,8 @@ class Order(ABC):
     def check_batches_unknown(self, num_workers: int) -> None:  # noqa: B027  # most do not
         """Raise InvalidArgumentError if samples depend on a batch size that was not passed."""
 
-    def with_window(self, window: int) -> Self:
-        """Return the same order, with rows shuffled in windows of about `window` rows.
+    def with_queue(self, queue: int) -> Self:
+        """Return the same order, with rows shuffled as by a queue of this capacity.
 
         Raises
         ------

@@ -13,9 +13,11 @@ from mdstorm_backend.order.lanes import Lanes
 #: the recursion limit, because each change is a level of recursion in `EpochLanes`.
 _MOST_LANES = 256
 
-#: Number of the latest rule by which a seed determines the ``exact`` order. A run that began by an
-#: earlier rule keeps it. By rule 0, the one of states that have no number, all lanes are shuffled
-#: alike; by rule 1, independently of each other.
+#: Number of the latest rule by which a seed and the world determine the ``exact`` order. A run that
+#: began by an earlier rule keeps it. By rule 0, of states that have no number, all lanes are
+#: shuffled alike, a queue is a window of as many rows, and parts of older lanes are read one after
+#: another. By rule 1, lanes are shuffled independently, a queue is larger `Windows`, and parts are
+#: read in `Turns`.
 LATEST_RULE = 1
 
 

@@ -15,7 +15,14 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format import Batch, slice_batch
-from mdstorm_backend.order.chunk import Chunk, RowsOnDemand, ShardRows, numbers_of, short_type
+from mdstorm_backend.order.chunk import (
+    Chunk,
+    RowsInTurn,
+    RowsOnDemand,
+    ShardRows,
+    numbers_of,
+    short_type,
+)
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 
@@ -132,6 +139,8 @@ class Located:
         *,
         is_first: bool = False,
     ) -> None:
+        if isinstance(chunk, RowsInTurn):
+            chunk = chunk.numbers
         if not isinstance(chunk, (range, RowsOnDemand)):
             chunk = _as_range(chunk)
         self.chunk = self.numbered = chunk

@@ -19,7 +19,7 @@ from mdstorm_backend.base.work_ahead import WorkAhead, next_priority
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format import Batch
 from mdstorm_backend.order import Chunk, Samples
-from mdstorm_backend.order.chunk import RowsOnDemand
+from mdstorm_backend.order.chunk import RowsInTurn, RowsOnDemand
 from mdstorm_backend.read.block import Block, Located, Opened
 from mdstorm_backend.read.damage import record_skipped
 from mdstorm_backend.read.file_reader import THREADS as FILE_THREADS
@@ -227,8 +227,7 @@ class BlockReader:
             while count:
                 while not len(left):
                     left = next(samples.chunks)
-                    # A shuffled window needs its shards repeatedly, so they stay open.
-                    kept = {} if isinstance(left, RowsOnDemand) else None
+                    kept = _kept(left, kept or {})
                 taken, left = left[:count], left[count:]
                 count -= len(taken)
                 yield dataset.located(taken, kept, is_first=is_first)
@@ -268,6 +267,16 @@ class BlockReader:
         # its first batch.
         ahead = min(self.samples_ahead, len(dataset)) if self.workers else 0
         return open_ahead(blocks, open_shard, dataset.find_open, ahead, openers)
+
+
+def _kept(chunk: Chunk, before: Opened) -> Opened | None:
+    """Return where to keep the shards of a chunk that needs them repeatedly, else None.
+
+    Of the chunk before, those shards are kept that are read in turns with others.
+    """
+    if isinstance(chunk, RowsInTurn):
+        return {number: before[number] for number in chunk.shards.tolist() if number in before}
+    return {} if isinstance(chunk, RowsOnDemand) else None
 
 
 #: Threads that open shards; they mostly wait for a disk or a network.

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import chain, count, islice, pairwise
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format import Batch, slice_batch
@@ -99,7 +100,7 @@ class Refill:
             pieces = [self._cut(piece) for piece in self._pieces(epoch)]
             made = transformed(one for slices in pieces for one in slices)
             rows = 0
-            for number, shards in enumerate(self._joined(map(len, pieces), made)):
+            for number, shards in enumerate(self._joined(pieces, made)):
                 window = self._window(shards, epoch, number)
                 rows += len(window)
                 yield epoch, window
@@ -120,17 +121,19 @@ class Refill:
         return [piece[first : first + rows] for first in range(0, len(piece), rows)]
 
     def _joined(
-        self, counts: Iterable[int], made: Iterator[MemoryShard]
+        self, pieces: list[list[range]], made: Iterator[MemoryShard]
     ) -> Iterator[list[MemoryShard]]:
-        """Join slices of whole shard parts into windows of at least `order.window` rows."""
+        """Join the transformed slices of whole shard parts into windows."""
         order = self.plan.order
         if not order.shuffles:  # each slice is a window, so rows do not wait for the whole part
             yield from ([shard] for shard in made if shard.num_samples)
             return
         group: list[MemoryShard] = []
-        for slices in counts:
+        ends, least = order.windows.parts(_sizes(pieces))
+        for first, stop in pairwise(chain([0], ends)):
+            slices = sum(map(len, pieces[first:stop]))
             group += (shard for shard in islice(made, slices) if shard.num_samples)
-            if group and sum(shard.num_samples for shard in group) >= order.window:
+            if group and sum(shard.num_samples for shard in group) >= least:
                 yield group
                 group = []
         if group:
@@ -197,21 +200,25 @@ class Refill:
 
     def _planned_windows(self, epoch: int) -> list[list[range]]:
         """Join the slices of shard parts into windows, whose rows are shuffled together."""
-        order, pieces = self.plan.order, self._pieces(epoch)
+        order, pieces = self.plan.order, [self._cut(piece) for piece in self._pieces(epoch)]
         if not order.shuffles:
-            return [[one] for piece in pieces for one in self._cut(piece)]
-        windows: list[list[range]] = [[]]
-        for piece in pieces:
-            if sum(map(len, windows[-1])) >= max(order.window, 1):
-                windows.append([])
-            windows[-1] += self._cut(piece)
-        return windows
+            return [[one] for slices in pieces for one in slices]
+        ends = order.windows.ends(_sizes(pieces))
+        return [
+            list(chain.from_iterable(pieces[first:stop]))
+            for first, stop in pairwise(chain([0], ends))
+        ]
 
 
 def joined(block: Block, names: Sequence[str]) -> Batch:
     """Return the transformed rows of a block, whose parts were cut by a `Refill`."""
     batch = gather_columns(block.parts, names)
     return batch if any(block.sizes) else slice_batch(batch, 0, 0)
+
+
+def _sizes(pieces: list[list[range]]) -> npt.NDArray[np.int64]:
+    """Return the number of rows in each part of a shard, given its slices."""
+    return np.array([sum(map(len, slices)) for slices in pieces], np.int64)
 
 
 def _evenly(

@@ -337,6 +337,7 @@ def program(
 
 SHUFFLED = {"seed": 5, "shuffle_shards": True, "shuffle_rows": True}
 IN_WINDOWS = {**SHUFFLED, "window": 20}
+IN_QUEUE = {**SHUFFLED, "queue": 4}
 WHEN = {"unread": 0, "first": 1, "middle": 4, "last": 9, "end": 10}
 IN_DATALOADER = partial(pytorch.DataLoader, batch_size=7)
 IN_BATCHED = partial(pytorch.BatchedDataLoader, batch_size=7)
@@ -376,6 +377,8 @@ def in_exact_order() -> dict[str, Program]:
         "two ranks to three": make(2, (2, 3)),
         "two ranks to one": make(3, (2, 1)),
         "one to three to two ranks": make((2, 1), (1, 3, 2)),
+        "queue": make(3, order=IN_QUEUE),
+        "queue, four ranks to one": make(2, (4, 1), order=IN_QUEUE),
     }
 
 

@@ -51,7 +51,7 @@ def streaming(
     if rows.batches_of is elastic:
         options |= {"shuffle": True, "num_canonical_nodes": 1, "world": share}
         return kind(local=data.even, batch_size=rows.batch_size, **options)
-    order = ExactOrder(rows.seed, True, rows.shuffles_rows, rows.window, *share)
+    order = ExactOrder(rows.seed, True, rows.shuffles_rows, rows.window, *share, queue=rows.queue)
     url = data.even if rows.bounds == EVEN else data.uneven
     return kind(local=url, order=order, **options)
 
@@ -82,8 +82,8 @@ def converted(method: str, rows: Rows, share: Share, data: Data) -> Any:
     dataset = open_dataset(data.uneven)
     converter = SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
     options = {"cur_shard": share[0], "shard_count": share[1], "num_epochs": rows.num_epochs}
-    window = {"shuffling_queue_capacity": rows.window, "seed": rows.seed}
-    return getattr(converter, method)(rows.batch_size, **options, **window)
+    shuffle = {"shuffling_queue_capacity": rows.queue, "seed": rows.seed}
+    return getattr(converter, method)(rows.batch_size, **options, **shuffle)
 
 
 def itself(loader: Any) -> Any:
@@ -161,6 +161,7 @@ SAMPLES: dict[str, Any] = {
 IN_SHARDS = Rows(UNEVEN, exact, shuffles_rows=False)
 KINDS = {
     "exact": Kind(torch_loader, Rows(UNEVEN, exact), SHARED, BOTH, EITHER),
+    "queue": Kind(torch_loader, Rows(UNEVEN, exact, 5, queue=4), SHARED, BOTH, EITHER),
     "windows": Kind(
         torch_loader, Rows(UNEVEN, exact, 7, window=20, drops_last=True), SHARED, BOTH, EITHER
     ),

@@ -333,7 +333,8 @@ def test_ranks_read_few_runs_of_rows_after_a_world_change() -> None:
     first, change = Lanes(0, 64), Lanes(640_000, 48)
     for rank in range(48):
         epoch = EpochLanes(1_000_000, 0, None, (first, change))
-        runs = list(epoch.remaining(rank, change.consumed))
+        (turns,) = epoch.remaining(rank, change.consumed)
+        runs = list(turns.parts())
         assert len(runs) <= 3
         assert sum(len(places) for _, places in runs) in (7500, 7501)
 
