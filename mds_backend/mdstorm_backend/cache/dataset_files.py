@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from mdstorm_backend import errors
@@ -24,6 +25,7 @@ def shard_files(
     shards: Iterable[ShardInfo] = (),
     written: str | None = None,
     pins: Pins | None = None,
+    tags: Mapping[str, str] | None = None,
 ) -> ShardFiles:
     """Return the files of a dataset's shards.
 
@@ -46,6 +48,8 @@ def shard_files(
         When the index was written, if known: see `read_index`.
     pins : Pins, optional
         The pins of files on a local disk; by default, a file is pinned when it is first opened.
+    tags : mapping of str to str, optional
+        The entity tags of objects in a store, if they are known.
 
     Raises
     ------
@@ -60,7 +64,7 @@ def shard_files(
         pins = Pins(location.path)
     if local and (location.is_local_disk or location.url.startswith("memory:")):
         return DirectFiles(location, fingerprint, options, written, pins)
-    cache = _cache(location, fingerprint, options, written, pins)
+    cache = _cache(location, fingerprint, options, written, pins, tags)
     cache.check_limit(shards)
     return cache
 
@@ -75,13 +79,16 @@ def _cache(
     options: CacheOptions,
     written: str | None = None,
     pins: Pins | None = None,
+    tags: Mapping[str, str] | None = None,
 ) -> ShardCache:
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
         directory = None  # a read-only disk cannot take decompressed shards
     state = _state(location, fingerprint, directory, options, written)
     cache_dir = CacheDirectory(directory or default_directory(location.url, state))
-    objects = ObjectPins(location, written) if location.is_on_s3 else None
+    objects = None
+    if location.has_versions:
+        objects = ObjectPins(location, written, tags, partial(cache_dir.tags, state))
     return ShardCache(location, state, cache_dir, options, directory is None, pins, objects)
 
 

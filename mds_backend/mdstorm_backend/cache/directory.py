@@ -225,6 +225,12 @@ class CacheDirectory:
             found.append((part, owner if owner.endswith(_RECORD_SUFFIX) else self.ledger))
         return found
 
+    def tags(self, state: str) -> Iterator[tuple[str, str]]:
+        """Yield the name and entity tag of each object that a shard in a state was made from."""
+        for record in map(Record.at, self.records()):
+            if record.dataset == state:
+                yield from record.tags.items()
+
     def _listed(self, suffix: str) -> list[str]:
         try:
             with os.scandir(self.notes) as entries:
@@ -357,6 +363,11 @@ class CacheDirectory:
                     "It is on a file system without locks, such as a mount of remote storage, "
                     "where processes cannot share a cache: choose a directory on a local disk"
                 )
+            elif error.errno == errno.ENOENT:
+                remedy = (
+                    "Files in it were removed while shards were copied to it. Start again, and "
+                    "keep the directory until all programs that use it end, or choose another one"
+                )
             else:
                 remedy = (
                     "Make it writable for you alone, free up space there, or choose another "
@@ -433,6 +444,8 @@ class Record:
         The file that `files` were made from, if it is on a local disk.
     reserved : int
         Bytes reserved for a download in progress.
+    tags : dict of str to str
+        The entity tags of the objects that `files` were made from, by their names in the store.
     """
 
     dataset: str = ""
@@ -440,6 +453,7 @@ class Record:
     checked: dict[str, FileIdentity] = field(default_factory=dict)
     source: FileIdentity | None = None
     reserved: int = 0
+    tags: dict[str, str] = field(default_factory=dict)
 
     def is_from_another(self, origin: FileIdentity | None) -> bool:
         """Whether the files are known to have been made from a file other than `origin`."""
@@ -470,6 +484,7 @@ class Record:
                 checked=_identities(value["checked"]),
                 source=None if source is None else FileIdentity.from_json(source),
                 reserved=value["reserved"],
+                tags=dict(value.get("tags", {})),  # earlier versions did not record them
             )
             is_valid = isinstance(found.dataset, str) and is_integer(found.reserved)
             is_valid = is_valid and found.reserved >= 0 and all(map(_is_inside, found.files))

@@ -47,7 +47,7 @@ def download(
     arrival : Arrival, optional
         The state of the file, if it is read while being downloaded.
     objects : ObjectPins, optional
-        Compares the version of an object on S3.
+        Compares the version of an object in a store that states it.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def download(
         path = new_path() if arrival is None else arrival.path
         try:
             _copy(location, file, path, options.timeout, arrival, objects)
-            check_content(file, mapped(path), options.validate_hash, url)
+            check_content(file, _arrived(path), options.validate_hash, url)
         except BaseException:
             with suppress(OSError):
                 if arrival is None:
@@ -94,6 +94,14 @@ def download(
     count("downloaded_bytes", file.bytes)
     count("download_seconds", download.seconds)
     return path
+
+
+def _arrived(path: str) -> Buffer:
+    """Return the content of a file that was downloaded to a path."""
+    try:
+        return mapped(path)
+    except FileNotFoundError as error:
+        raise LocalDiskError(error.errno, error.strerror, error.filename) from error
 
 
 #: Errors that file systems raise for a file that does not exist.
@@ -127,13 +135,12 @@ def _copy(
             )
         else:
             copy, progress = partial(location.download, name, path), partial(FileIdentity.at, path)
-            watched(copy, timeout=timeout, progress=progress)
+            version = watched(copy, timeout=timeout, progress=progress)
     except Exception as error:
         # Storage errors chain their causes; the cause may be a failure of the local disk.
         cause = error if isinstance(error, OSError) and error.errno else error.__cause__ or error
-        is_of_disk = isinstance(cause, OSError) and cause.errno in _DISK_ERRORS
-        if is_of_disk or getattr(cause, "filename", None) == path:
-            raise LocalDiskError(str(cause)) from error
+        if isinstance(cause, OSError) and (cause.errno in _DISK_ERRORS or cause.filename == path):
+            raise LocalDiskError(cause.errno, cause.strerror, cause.filename) from error
         raise
     if objects is not None and version is not None:
         objects.compare(name, version)

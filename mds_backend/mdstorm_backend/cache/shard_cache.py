@@ -49,7 +49,7 @@ class ShardCache:
     pins : Pins or None
         The pins of the files that are copied, if they are on a local disk. Copies are not pinned.
     objects : ObjectPins or None
-        Compares the versions of objects on S3.
+        Compares the versions of objects in a store that states them.
     """
 
     location: Location
@@ -393,7 +393,10 @@ class ShardCache:
         identities = {name: FileIdentity.of(os.stat(part)) for name, part in parts.items()}
         files, hash_name = {**record.files, **identities}, self.options.validate_hash
         checked = {hash_name: identities[info.raw_data.basename]} if hash_name else {}
-        note = replace(record, dataset=self.state, files=files, checked=checked)
+        stored = info.stored.basename
+        tag = "" if self.objects is None else self.objects.get(stored)
+        tags = {stored: tag} if tag else {}
+        note = replace(record, dataset=self.state, files=files, checked=checked, tags=tags)
         for name, part in parts.items():
             self._refuse_to_replace(name, part, record)
         for name in filter(os.path.dirname, parts):

@@ -32,24 +32,12 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.values.arrow_types import holds_variants
-from mdstorm_backend.storage import Location, PinnedFile, Pins, modification_of
+from mdstorm_backend.storage import Location, PinnedFile, Pins, version_of
 
 _logger = logging.getLogger(__name__)
 
 #: Extensions of files in other formats, which other libraries read.
-_OTHER_FORMATS = (
-    ".csv",
-    ".csv.gz",
-    ".tsv",
-    ".json",
-    ".jsonl",
-    ".avro",
-    ".orc",
-    ".feather",
-    ".arrow",
-)
-#: Names that different stores use for a value that changes with a file's content.
-_TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
+_OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +55,21 @@ class ParquetFileInfo:
         the storage provides neither.
     table_version : int or None
         The version of a table whose manifest or log states the size; None if it was listed.
+    tag : str
+        The entity tag that the store listed; "" if it has none.
     """
 
     name: str
     size: int
     identity: str = ""
     table_version: int | None = None
+    tag: str = ""
 
     @classmethod
     def of(cls, name: str, info: Mapping[str, Any]) -> ParquetFileInfo:
         """Return the file that fsspec describes by `info`."""
-        tags = [str(info[key]) for key in _TAGS if info.get(key)]
-        return cls(name, int(info["size"]), " ".join([modification_of(info), *tags]).strip())
+        tag = str(info.get("ETag") or info.get("Last-Modified") or "")
+        return cls(name, int(info["size"]), version_of(info), tag=tag)
 
 
 def directories_of(files: Iterable[ParquetFileInfo]) -> set[str]:

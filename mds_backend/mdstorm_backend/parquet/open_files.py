@@ -143,7 +143,13 @@ class FileSource:
         # There is no index, and therefore no time when it was written.
         infos, cache = [self._info(name) for name in self.files], self.cache
         return shard_files(
-            self.location, self.state, cache, shards=infos, written="", pins=self.pins
+            self.location,
+            self.state,
+            cache,
+            shards=infos,
+            written="",
+            pins=self.pins,
+            tags={name: file.tag for name, file in self.files.items()},
         )
 
     def _info(self, name: str) -> ShardInfo:

@@ -14,6 +14,7 @@ from mdstorm_backend.storage.location import (
     copy_complete,
     modification_of,
     seconds_of,
+    version_of,
 )
 from mdstorm_backend.storage.named_files import (
     MAX_FILE_BYTES,
@@ -68,4 +69,5 @@ __all__ = [
     "unchanged",
     "url_of",
     "use_no_executors",
+    "version_of",
 ]

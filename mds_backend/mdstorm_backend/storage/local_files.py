@@ -39,10 +39,34 @@ def map_file(fd: int, kind: type[mmap.mmap] = mmap.mmap) -> Buffer:
 
 
 class Version(NamedTuple):
-    """The entity tag of an object in a store, and when it was written, if the store says so."""
+    """A store's description of an object that it sends; None for what it does not state.
+
+    Attributes
+    ----------
+    tag : str or None
+        The entity tag, which identifies the content.
+    written, sent : datetime.datetime or None
+        When the object was written, and when it was sent, by the store's clock.
+    """
 
     tag: str | None
     written: datetime | None
+    sent: datetime | None
+
+
+def parsed_time(when: datetime | str | None) -> datetime | None:
+    """Parse a time as stores write it, in ISO format or as in the headers of HTTP.
+
+    Returns None for any other text.
+    """
+    if not isinstance(when, str):
+        return when
+    from email.utils import parsedate_to_datetime  # imported here: it loads the mail modules
+
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(ValueError, TypeError):
+            return parse(when)
+    return None
 
 
 class Arrival:

@@ -18,16 +18,29 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mdstorm_backend.base.checks import check_mapping
 from mdstorm_backend.errors import ArgumentTypeError, CredentialsError, StorageError
-from mdstorm_backend.storage import filesystems, local_files, renewing, s3_objects, urls
+from mdstorm_backend.storage import (
+    filesystems,
+    local_files,
+    renewing,
+    s3_objects,
+    urls,
+    web_objects,
+)
 from mdstorm_backend.storage.credentials import CredentialProvider
 from mdstorm_backend.storage.lending import lendable
 from mdstorm_backend.storage.stores.s3 import S3
 from mdstorm_backend.storage.stores.store import store_of
 
 #: The keys under which file systems report a file's modification time.
-_TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
+_TIME_KEYS = (
+    *("mtime", "LastModified", "last_modified", "updated", "modificationTime", "Last-Modified"),
+)
+#: The keys under which they report a value that changes with the content.
+_TAG_KEYS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 
 
+#: What the URLs of files on web servers begin with.
+_WEB = ("http://", "https://")
 #: The only normalised URL that ends with a slash.
 LOCAL_ROOT = "file:///"
 #: Errors for paths that cannot lead to a file: loops of links, and names that are too long.
@@ -176,7 +189,7 @@ class Location:
 
     def _open(self) -> tuple[Any, str]:
         if self.filesystem is not None:
-            is_web = self.url.startswith(("http://", "https://"))  # its paths are URLs
+            is_web = self.url.startswith(_WEB)  # its paths are URLs
             return self.filesystem, self.url if is_web else self.url.partition("://")[2]
         if self.credentials is not None:
             return renewing.open_renewing(self.url, self.storage_options, self.credentials)
@@ -313,14 +326,14 @@ class Location:
         return None if found is None else int(found["size"])
 
     def modified(self, name: str) -> str:
-        """Return a file's modification time in the storage's own form; "" if unknown.
+        """Return a file's modification time and entity tag as the storage states them.
 
-        Within one store the strings are equal for equal times; nothing else is guaranteed.
+        "" if it states neither. Within one store, the strings are equal for equal versions.
         """
         if self.is_local_disk:
             return str(os.stat(f"{self.path}/{name}").st_mtime_ns)
         info = self.stat(name)
-        return modification_of(info) or str(info.get("created") or "")  # in memory
+        return version_of(info) or str(info.get("created") or "")  # in memory
 
     @_repeated_after_expiry
     def read(self, name: str) -> local_files.Buffer:
@@ -347,7 +360,7 @@ class Location:
 
     @_repeated_after_expiry
     def read_dated(self, name: str) -> tuple[bytes, str]:
-        """Return a file's content and modification time, using one request where possible.
+        """Return a file's content and `modified`, using one request where possible.
 
         Raises
         ------
@@ -356,8 +369,8 @@ class Location:
         """
         with self._files(name) as (fs, path):
             if s3_objects.is_s3(fs):
-                content, written = s3_objects.read_object(fs, path)
-                return content, modification_of({"LastModified": written})
+                content, version = s3_objects.read_object(fs, path)
+                return content, version_of({"LastModified": version.written, "ETag": version.tag})
         if self.is_local_disk:
             with open(f"{self.path}/{name}", "rb") as file:
                 return file.read(), str(os.fstat(file.fileno()).st_mtime_ns)
@@ -422,9 +435,19 @@ class Location:
         with self._files(name) as (fs, source):
             return s3_objects.download_object(fs, source, path, size, timeout, arrival)
 
+    @property
+    def has_versions(self) -> bool:
+        """Whether downloads return the version of a file, if the store states it."""
+        return self.is_on_s3 or self.url.startswith(_WEB)
+
     @_repeated_after_expiry
-    def download(self, name: str, path: str) -> None:
+    def download(self, name: str, path: str) -> local_files.Version | None:
         """Copy a file to the local `path` in chunks; an error may leave a partial file.
+
+        Returns
+        -------
+        Version or None
+            The version of the file if it is on a web server.
 
         Raises
         ------
@@ -432,6 +455,8 @@ class Location:
             If there is no such file, or it is a directory.
         """
         with self._files(name) as (fs, source):
+            if web_objects.is_web(fs):
+                return web_objects.download_object(fs, source, path)
             if self.url.startswith("memory:"):  # some versions of fsspec cannot copy from memory
                 Path(path).write_bytes(fs.cat_file(source))
             else:
@@ -439,6 +464,7 @@ class Location:
         if os.path.isdir(path):  # fsspec copies a local directory without its content
             os.rmdir(path)
             raise IsADirectoryError(f"{self.file_url(name)} is a directory")
+        return None
 
     def write(self, name: str, buffers: Iterable[local_files.Buffer]) -> None:
         """Write a file atomically.
@@ -513,11 +539,17 @@ def modification_of(info: Mapping[str, Any]) -> str:
     return " ".join(str(info[key]) for key in _TIME_KEYS if info.get(key))
 
 
+def version_of(info: Mapping[str, Any]) -> str:
+    """Return the modification time and the tags in fsspec's description of a file."""
+    tags = [str(info[key]) for key in _TAG_KEYS if info.get(key)]
+    return " ".join([modification_of(info), *tags]).strip()
+
+
 def seconds_of(info: Mapping[str, Any]) -> float:
     """Return the modification time in fsspec's description, in Unix seconds; now if it has none."""
     when = next((info[key] for key in _TIME_KEYS if info.get(key)), None)
     if isinstance(when, str):
-        when = datetime.fromisoformat(when.replace("Z", "+00:00"))
+        when = local_files.parsed_time(when.replace("Z", "+00:00"))
     if isinstance(when, datetime):
         return when.timestamp()
     return float(info.get("mtime") or time.time())

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.base.work_ahead import current_priority
 from mdstorm_backend.errors import StorageError
-from mdstorm_backend.storage.local_files import Arrival, Version
+from mdstorm_backend.storage.local_files import Arrival, Version, parsed_time
 from mdstorm_backend.storage.stores.s3 import CONNECTIONS
 from mdstorm_backend.storage.turns import Pace, Turns
 
@@ -73,12 +73,12 @@ def is_s3(filesystem: Any) -> bool:
     return hasattr(filesystem, "_call_s3")
 
 
-def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
-    """Return an object's content and modification time, using one request."""
+def read_object(filesystem: Any, path: str) -> tuple[bytes, Version]:
+    """Return an object's content and version, using one request."""
 
-    async def read() -> tuple[bytes, datetime | None]:
+    async def read() -> tuple[bytes, Version]:
         answer = await S3Object(filesystem, path, turns_of(filesystem), PATIENCE).get()
-        return await answer.read(), answer.written
+        return await answer.read(), answer.version
 
     return _waited_for(filesystem, read)
 
@@ -250,7 +250,7 @@ class _Download:
         is_whole = stop - start == self.size
         answer = await self._object.get(start, None if is_whole else stop)
         version, arrival = (answer.tag, answer.size), self.arrival
-        arrival.source = arrival.source or Version(answer.tag, answer.written)
+        arrival.source = arrival.source or answer.version
         if arrival.version not in (None, version):
             answer.close()
             if self.is_read:
@@ -338,8 +338,8 @@ class Answer:
         Size of the whole object in bytes.
     tag : str or None
         The entity tag, which identifies the version of the object.
-    modified : datetime.datetime, str or None
-        When the object was written; a string if taken from a header.
+    modified, sent : datetime.datetime, str or None
+        When the object was written, and when the store sent it; a string if taken from a header.
     """
 
     read: Callable[..., Awaitable[bytes]]
@@ -347,14 +347,12 @@ class Answer:
     size: int
     tag: str | None
     modified: datetime | str | None
+    sent: str | None
 
     @property
-    def written(self) -> datetime | None:
-        """When the object was written; None if the store does not say so."""
-        from email.utils import parsedate_to_datetime  # imported here: it loads the mail modules
-
-        when = self.modified
-        return parsedate_to_datetime(when) if isinstance(when, str) else when
+    def version(self) -> Version:
+        """The version of the object."""
+        return Version(self.tag, parsed_time(self.modified), parsed_time(self.sent))
 
 
 class S3Object:
@@ -416,7 +414,9 @@ class S3Object:
             self._url = None
             self._turns.refusing.add(self._bucket)
         size, body = _size(found["ContentRange" if ranges else "ContentLength"]), found["Body"]
-        return Answer(body.read, body.close, size, found.get("ETag"), found.get("LastModified"))
+        sent = found.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        modified = found.get("LastModified")
+        return Answer(body.read, body.close, size, found.get("ETag"), modified, sent)
 
     async def _get_signed(self, ranges: Mapping[str, str]) -> Answer | None:
         """Send a request with the signed URL; return None unless the response is the content.
@@ -458,7 +458,8 @@ class S3Object:
                 size = _size(headers["Content-Range" if ranges else "Content-Length"])
                 tag, modified = headers.get("ETag"), headers.get("Last-Modified")
                 self._is_accepted = True
-                return Answer(response.content.read, response.close, size, tag, modified)
+                sent = headers.get("Date")
+                return Answer(response.content.read, response.close, size, tag, modified, sent)
         text = (await response.content.read(_LONGEST_TEXT)).decode(errors="replace")
         response.close()
         if response.status == 404 and "<Code>NoSuchKey</Code>" in text:

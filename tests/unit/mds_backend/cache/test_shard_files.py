@@ -277,6 +277,23 @@ def test_error_after_persistent_failure_names_file_and_cause(
         index.mkdir(exist_ok=True)
 
 
+def test_cache_directory_that_is_removed_during_a_download_is_named(
+    storage: shards.Storage, source: Path, local: Path
+) -> None:
+    infos = make_shards(source)
+    files = shard_files(shards.remote(source), FINGERPRINT, CacheOptions(directory=str(local)))
+
+    def remove_cache(source: str, target: str) -> None:
+        Path(target).write_bytes(Path(source).read_bytes())
+        shutil.rmtree(local)
+
+    storage.faults.append(remove_cache)
+    with pytest.raises(errors.StorageError, match="Files in it were removed") as caught:
+        files.open(infos[0])
+    assert caught.value.url == str(local)
+    assert bytes(files.open(infos[0])) == contents(infos)[0]
+
+
 @pytest.mark.parametrize("fault", [shards.disconnected, shards.refused])
 def test_cached_index_is_read_without_accessing_storage(
     fault: shards.Fault,

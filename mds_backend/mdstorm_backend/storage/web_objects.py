@@ -1,0 +1,48 @@
+"""Download files from web servers, with what the servers state about their versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mdstorm_backend.storage.local_files import Version, parsed_time
+
+_CHUNK = 1 << 20
+
+
+def is_web(filesystem: Any) -> bool:
+    """Whether a file system, or a file system class, is fsspec's for HTTP."""
+    return hasattr(filesystem, "_raise_not_found_for_status")
+
+
+def download_object(filesystem: Any, url: str, target: str) -> Version:
+    """Copy a file to the local path `target`; an error may leave a partial file.
+
+    Returns
+    -------
+    Version
+        The version of the file. A server without entity tags is expected to state times.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    """
+    from fsspec.asyn import sync
+
+    async def copy() -> Version:
+        session, options = await filesystem.set_session(), dict(filesystem.kwargs)
+        # A compressed response would have another entity tag than the file.
+        headers = {**options.pop("headers", {}), "Accept-Encoding": "identity"}
+        address = filesystem.encode_url(url)
+        async with session.get(address, headers=headers, **options) as response:
+            filesystem._raise_not_found_for_status(response, url)
+            with open(target, "wb") as file:
+                while chunk := await response.content.read(_CHUNK):
+                    file.write(chunk)
+            found = response.headers
+            modified = found.get("Last-Modified")
+            tag = found.get("ETag") or modified
+            return Version(tag, parsed_time(modified), parsed_time(found.get("Date")))
+
+    version: Version = sync(filesystem.loop, copy)
+    return version
