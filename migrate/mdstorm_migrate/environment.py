@@ -86,13 +86,12 @@ Subject: TypeAlias = Literal[
     "runtime",
     "pin",
     "libraries",
-    "names",
     "misfit",
     "streaming",
     "mentions",
 ]
 #: The subjects of what breaks at a place, unless a person changes it.
-_BREAKING = frozenset({"python", "runtime", "pin", "libraries", "names", "misfit"})
+_BREAKING = frozenset({"python", "runtime", "pin", "libraries", "misfit"})
 
 
 #: Maximum number of values from a file that one condition lists.

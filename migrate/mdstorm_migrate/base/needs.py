@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 
 class RequirementError(ValueError):
@@ -136,10 +135,6 @@ class Needs:
         return f"Petastorm is still required, because {self.importers[0]}{others} it"
 
 
-#: Line and column of the beginning and the end of an expression.
-Place: TypeAlias = tuple[int, int, int, int]
-
-
 @dataclass(frozen=True)
 class Given:
     """What other files of a run give a file.
@@ -150,8 +145,6 @@ class Given:
         The names, with attributes, by which this file reaches parts of Petastorm through other
         modules, such as ``compat.petastorm``, and the paths of these parts. If it is not None, the
         file is examined even if it does not mention Petastorm.
-    objects : mapping
-        The places of expressions that may be Petastorm's objects, with the paths of their makers.
     shares_root : bool
         Whether another file uses the name ``petastorm`` that this one imports.
     leaked : frozenset of str
@@ -161,14 +154,17 @@ class Given:
     finders : frozenset of str
         The names, with attributes, by which this file reaches functions and classes of other files
         that find modules by names given to them.
+    has_converter : bool
+        Whether the project makes a converter, and has no attributes of its own with the names of
+        the attributes with a converter's files.
     """
 
     names: Mapping[str, str] | None = None
-    objects: Mapping[Place, frozenset[str]] = field(default_factory=dict)
     shares_root: bool = False
     leaked: frozenset[str] = frozenset()
     has_namesake: bool = False
     finders: frozenset[str] = frozenset()
+    has_converter: bool = False
 
 
 #: What a file that is migrated without other files is given.

@@ -219,6 +219,8 @@ MISSING: dict[str, frozenset[str]] = {
         words("chown df get_capacity get_space_used is_open pathsep read_parquet"),
     ),
 }
+#: Attributes with a converter's files, which are MDS shards in mdstorm.
+CONVERTER_FILES = frozenset({"cache_dir_url", "file_urls"})
 #: What attributes are, objects or what makes them, by the maker of their owner and by name.
 ATTRIBUTES: dict[tuple[str, str], str] = {
     **dict.fromkeys(
@@ -229,7 +231,7 @@ ATTRIBUTES: dict[tuple[str, str], str] = {
     **{
         (maker, name): f"petastorm.spark.SparkDatasetConverter.{name}()"
         for maker in ("SparkDatasetConverter", "make_spark_converter")
-        for name in ("cache_dir_url", "file_urls")
+        for name in CONVERTER_FILES
     },
     ("FilesystemResolver", "filesystem"): "petastorm.fs_utils.FilesystemResolver.filesystem",
 }

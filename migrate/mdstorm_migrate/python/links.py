@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mdstorm_migrate.petastorm.absent import INCIDENTAL
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm, is_within
 from mdstorm_migrate.python.calls import IMPORTING, called, defined_name
 from mdstorm_migrate.python.module import PythonModule, dotted, string_value
@@ -102,6 +103,9 @@ class Links:
         Its functions and classes that find modules or distributions by names given to them.
     owners : frozenset of str
         Names whose attribute ``petastorm`` the file uses, in code or in strings.
+    parts : frozenset of (str, str)
+        The names of the module that refer to parts of Petastorm, with their paths; ``*`` for all
+        names of a part.
     """
 
     imports: tuple[FileImport, ...] = ()
@@ -109,6 +113,7 @@ class Links:
     resolves: bool = False
     finders: frozenset[str] = frozenset()
     owners: frozenset[str] = frozenset()
+    parts: frozenset[tuple[str, str]] = frozenset()
 
 
 def links_of(module: PythonModule) -> Links:
@@ -127,6 +132,28 @@ def links_of(module: PythonModule) -> Links:
         resolves(module.text),
         finders_of(module),
         frozenset(_owners(module)),
+        frozenset(_parts(module)),
+    )
+
+
+def _parts(module: PythonModule) -> Iterator[tuple[str, str]]:
+    scope = module.scopes.module
+    for name, bindings in scope.bindings.items():
+        for one in bindings if OLD_ROOT in module.text else ():
+            above = module.scopes.parents.get(one.node)
+            value = above.value if isinstance(above, ast.Assign) else None
+            path = one.target if value is None else module.resolve(value, scope)
+            if path is not None and is_petastorm(path):
+                yield name, path
+
+
+def unbound_names(module: PythonModule) -> frozenset[str]:
+    """Return the names that a file uses without binding them, and that Petastorm's modules leak."""
+    references = module.scopes.references
+    return frozenset(
+        name
+        for name in INCIDENTAL & references.keys()
+        if any(one.scope.home(name) is None for one in references[name])
     )
 
 

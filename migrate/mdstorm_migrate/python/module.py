@@ -13,7 +13,7 @@ from functools import cached_property
 
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Class
-from mdstorm_migrate.base.needs import NOTHING, Given, Place
+from mdstorm_migrate.base.needs import NOTHING, Given
 from mdstorm_migrate.petastorm.names import CONVERTER, CONVERTER_METHODS, counterpart, is_petastorm
 from mdstorm_migrate.python.scopes import Analysis, Binding, Scope, analyse
 
@@ -58,11 +58,6 @@ def last_name(node: ast.AST) -> str:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
     return ast.unparse(node).rpartition(".")[2]
-
-
-def place_of(node: ast.expr) -> Place:
-    """Return the place of an expression."""
-    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
 
 
 @dataclass(eq=False)
@@ -217,15 +212,6 @@ class PythonModule:
             if path is not None:
                 return ".".join([path, *parts[stop:]])
         return None
-
-    def makers(self, node: ast.AST) -> set[str]:
-        """Return the names of what made the Petastorm objects that an expression may be.
-
-        Only calls, arguments, assigned values and objects with attributes are known.
-        """
-        if not isinstance(node, ast.expr):
-            return set()
-        return {path.rpartition(".")[2] for path in self.given.objects.get(place_of(node), ())}
 
     def _other_names_of(self, bindings: list[Binding]) -> Iterator[tuple[ast.expr, Scope]]:
         """Yield the possible values of a name that is assigned only once, each with its scope."""

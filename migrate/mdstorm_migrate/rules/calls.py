@@ -6,9 +6,10 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
-from itertools import chain
+from itertools import islice
 
 from mdstorm_migrate.mosaicml.names import FRONT
+from mdstorm_migrate.petastorm.absent import CONVERTER_FILES
 from mdstorm_migrate.petastorm.names import CONVERTER_METHODS, NEW_ROOT, is_petastorm
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, PARQUET, REMOVED_KEYWORDS
 from mdstorm_migrate.python.calls import (
@@ -21,6 +22,7 @@ from mdstorm_migrate.python.calls import (
     reads_bound,
 )
 from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.makers import calls_of, made_in, makers
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
 from mdstorm_migrate.python.scopes import Scope
 from mdstorm_migrate.python.shadow import is_in_project
@@ -147,7 +149,7 @@ def type_tests(module: PythonModule) -> Iterator[Remark]:
     for tested, node in tests:
         path = module.resolve(node, module.scope_of(found[0])) if (found := dotted(node)) else None
         name = (path or "").rpartition(".")[2]
-        if name in _CLASSES and not module.makers(tested).isdisjoint(CONVERTER_METHODS):
+        if name in _CLASSES and not makers(module, tested).isdisjoint(CONVERTER_METHODS):
             what = f"in mdstorm, the converter does not return a `{name}`"
             remedy = (
                 f"{what}: loaders are `torch.utils.data.DataLoader` and datasets "
@@ -187,7 +189,6 @@ def _of_type(node: ast.expr) -> Iterator[ast.expr]:
             yield tested
 
 
-_FILES = frozenset({"cache_dir_url", "file_urls"})
 _CONVERTERS = {"SparkDatasetConverter", "make_spark_converter"}
 #: Functions that open files, judging by their names.
 _OPENING = re.compile(
@@ -229,13 +230,19 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
             calls = (one for one in module.ancestors(place) if isinstance(one, ast.Call))
             call = next((one for one in calls if not _is_same(one.func)), None)
             callee = "" if call is None else ast.unparse(call.func)
-            if call is None or call in ours or callee in own:
+            what = f"`{name}` points to MDS shards, not Parquet"
+            if call is None:
+                is_direct = isinstance(place, ast.Attribute) and place.attr in CONVERTER_FILES
+                for function in _returning(module, place) if is_direct else ():
+                    remedy = f"{what}: other files that call {function}() must read MDS"
+                    yield Remark(place, what, remedy)
+                continue
+            if call in ours or callee in own:
                 continue
             # A method of the paths themselves, as in `url.rstrip()` and `Path(url).read_bytes()`.
             is_method = place in ast.walk(call.func)
             opens = _OPENING.search(last_name(call.func) if is_method else callee)
             is_query = last_name(call.func) == "sql" and any(map(_reads_files, call.args))
-            what = f"`{name}` points to MDS shards, not Parquet"
             if callee.endswith(".endswith") and any(map(_names_parquet, call.args)):
                 remedy = f"{what}: their names do not end in `.parquet`, so change this test"
                 yield Remark(place, what, remedy, name)
@@ -249,15 +256,25 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
 def _used_files(module: PythonModule) -> Iterator[tuple[str, ast.expr]]:
     """Yield the attributes with a converter's files, and what holds only such files elsewhere."""
     is_own, nodes = bool(imported_names(module)), module.scopes.nodes
+    is_own |= module.given.has_converter
     for node in nodes[ast.Attribute]:
-        if node.attr in _FILES and (is_own or module.makers(node.value) & _CONVERTERS):
+        if node.attr in CONVERTER_FILES and (is_own or makers(module, node.value) & _CONVERTERS):
             yield node.attr, node
-    given = chain.from_iterable(module.given.objects.values())
-    if any(path.rpartition(".")[2] in _FILES for path in given):
-        for node in (*nodes[ast.Attribute], *nodes[ast.Call], *nodes[ast.Name]):
-            made = module.makers(node)
-            if made and made <= _FILES:
-                yield min(made), node
+    for one, paths in made_in(module).items():
+        made = {path.rpartition(".")[2] for path in paths}
+        if made <= CONVERTER_FILES and isinstance(one, ast.Attribute | ast.Call | ast.Name):
+            yield min(made), one
+
+
+def _returning(module: PythonModule, node: ast.AST) -> Iterator[str]:
+    """Yield the name of the function that returns an expression, if only other files call it."""
+    above = module.scopes.parents[node]
+    while isinstance(above, ast.Subscript):
+        above = module.scopes.parents[above]
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    around = (one for one in module.ancestors(above) if isinstance(one, kinds))
+    if isinstance(above, ast.Return) and not any(True for _ in calls_of(module, above)):
+        yield from (one.name for one in islice(around, 1))
 
 
 def _is_same(function: ast.expr) -> bool:

@@ -19,6 +19,7 @@ from mdstorm_migrate.python.imports import (
     reached_uses,
     references_of,
 )
+from mdstorm_migrate.python.makers import makers
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
@@ -89,7 +90,7 @@ def _other_versions(module: PythonModule) -> Iterator[Finding]:
     known = {use.node for use in uses}
     for node in module.scopes.nodes[ast.Attribute]:
         is_version = node.attr == "__version__" and node not in known
-        if is_version and petastorm.OLD_ROOT in module.makers(node.value):
+        if is_version and petastorm.OLD_ROOT in makers(module, node.value):
             missing = missing_prefix(module, node, petastorm.VERSION)
             yield from _use_findings(module.span(node), missing)
 

@@ -10,6 +10,7 @@ from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.petastorm import absent
 from mdstorm_migrate.python.calls import bases_of, given_arguments
 from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.makers import makers
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
 from mdstorm_migrate.rules.rule import rule
 
@@ -58,7 +59,7 @@ def _missing_attribute(module: PythonModule, node: ast.Attribute) -> Iterator[Fi
     """Yield a finding if an object in mdstorm is known not to have the attribute `node`."""
     if not isinstance(node.ctx, ast.Load):
         return
-    kinds = module.makers(node.value) or _class_of(module, node.value)
+    kinds = makers(module, node.value) or _class_of(module, node.value)
     missing = [kind for kind in sorted(kinds) if node.attr in absent.MISSING.get(kind, ())]
     if missing and len(missing) == len(kinds):
         yield _finding(module, node, missing[0], node.attr)

@@ -12,7 +12,7 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.old_pyarrow import old_conditions
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
-from mdstorm_migrate.run.seen import MEANINGS, Seen
+from mdstorm_migrate.run.seen import Seen
 from mdstorm_migrate.run.together import Examined
 
 #: Libraries that Petastorm needed in old versions, or that have changed since.
@@ -41,13 +41,7 @@ def before_running(examined: Examined, settings: Settings) -> list[Condition]:
     if is_new and is_moved and imports & _NEWER:
         found.append(Condition("libraries", _LIBRARIES))
     if is_moved:
-        # In code that imports one of the libraries, rules tell which uses matter.
-        ruled = {path for path, one in facts.items() if one.needs}
-        ruled |= {one.path for one in outcomes}
         found += old_conditions({path: one.old_uses for path, one in seen.items()})
-        found += _changed_attribute_uses(
-            {path: one for path, one in seen.items() if path not in ruled}
-        )
     found += _remaining_mentions(outcomes) if is_new else ()
     found += _streaming_uses(seen) if settings.library != "streaming" else ()
     return sorted(dict.fromkeys(found), key=lambda one: not one.breaks)
@@ -60,14 +54,6 @@ def _streaming_uses(seen: Mapping[Path, Seen]) -> Iterator[Condition]:
             what = "MosaicML Streaming is imported; `mdstorm migrate --from streaming` replaces it"
             yield Condition("streaming", what, path, one.streaming)
             return
-
-
-def _changed_attribute_uses(seen: Mapping[Path, Seen]) -> Iterator[Condition]:
-    """Yield uses of the attributes in `MEANINGS` in code without other results."""
-    for path, one in sorted(seen.items()):
-        if one.attribute is not None:
-            name, line = one.attribute
-            yield Condition("names", f"`{name}`: {MEANINGS[name]}", path, line)
 
 
 def _installation(examined: Examined, settings: Settings) -> Iterator[Condition]:

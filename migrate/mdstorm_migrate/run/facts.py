@@ -45,6 +45,7 @@ from mdstorm_migrate.packaging.lists import (
 )
 from mdstorm_migrate.packaging.parts import Part, parts_of
 from mdstorm_migrate.packaging.strings import is_module_run, required_in
+from mdstorm_migrate.petastorm.absent import CONVERTER_FILES, UNMISTAKABLE
 from mdstorm_migrate.petastorm.names import (
     CONVERTER_METHODS,
     NEW_ROOT,
@@ -109,6 +110,14 @@ _ALLOWED = re.compile(rf"[\"']{OLD_ROOT}(?:\.\w*)*[\"']")
 _NAMES_PART = re.compile(rf"[\"'](?:{'|'.join(ROOTS)})\.")
 #: What a string contains that runs a command or module of Petastorm.
 _COMMAND_OF_PETASTORM = re.compile(rf"-(?:(?<=\b{OLD_ROOT}-)|[cm][^\n]*{OLD_ROOT}\b)")
+#: Attributes that only Petastorm's objects usually have, their uses, and their definitions.
+_DISTINCT = sorted(CONVERTER_FILES | UNMISTAKABLE)
+_USED = re.compile(rf"\.({'|'.join(_DISTINCT)})\b(?!\s*(?::|=(?!=)))")
+_DEFINED = re.compile(
+    rf"\bdef ({'|'.join(_DISTINCT)})\b"
+    rf"|(?:\b(?:self|cls)\.|^[ \t]+)({'|'.join(_DISTINCT)})\s*(?::|=(?!=))",
+    re.MULTILINE,
+)
 #: Code that uses pandas without importing it.
 _USES_PANDAS = ("TransformSpec", "toPandas", "to_pandas", "pandas_udf", "InPandas")
 #: Strings that identify code for Databricks, which provides Spark; and scripts and definitions.
@@ -174,8 +183,12 @@ class Facts:
         determines its kind.
     links : Links
         What links its code to other files.
-    makes_loaders : bool
-        Whether it calls a method that makes a converter's loaders.
+    makes_loaders, makes_converter : bool
+        Whether it calls a method that makes a converter's loaders; and whether it names the
+        function of Petastorm that makes a converter.
+    attributes, defined : frozenset of str
+        The attributes that it uses, and that it defines, with names that only Petastorm's objects
+        usually have.
     imports : frozenset of str
         The dotted names that code imports, also by their names in strings, that configuration
         creates, and that commands run.
@@ -230,6 +243,9 @@ class Facts:
     kind: Kind | None = None
     links: Links = field(default_factory=Links)
     makes_loaders: bool = False
+    makes_converter: bool = False
+    attributes: frozenset[str] = frozenset()
+    defined: frozenset[str] = frozenset()
     imports: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
     extras: frozenset[str] = frozenset()
@@ -398,11 +414,16 @@ def _linked(path: Path, data: bytes, known: Parsed | None, file: DecodedFile) ->
         _requires(module, root) for module in modules for root in ROOTS
     )
     is_whole = known is not None and len(file.documents) == 1
+    is_distinct = is_code(path) and any(one in text for one in _DISTINCT)  # faster
     return Facts(
         kind=file.documents[0].kind if is_whole else None,
         links=_links(path, text, known),
         is_installing=is_installing,
         is_given_session=_is_given_session(known),
+        makes_converter="make_spark_converter" in text
+        and any(OLD_ROOT in one.imported_roots for one in modules),
+        attributes=frozenset(_USED.findall(text) if is_distinct else ()),
+        defined=frozenset(filter(None, sum(_DEFINED.findall(text) if is_distinct else [], ()))),
         seen=_seen(path, data, file, modules, is_installing),
     )
 

@@ -30,8 +30,8 @@ from mdstorm_migrate.base.needs import Given, Needs
 from mdstorm_migrate.packaging.parts import parts_of
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.calls import REPLACING
-from mdstorm_migrate.python.flows import Flows, flows_of
 from mdstorm_migrate.python.imports import imported_names, reached_uses
+from mdstorm_migrate.python.links import unbound_names
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import rules_for
 from mdstorm_migrate.rules.pm000_open_todos import CODE as OPEN_TODO
@@ -218,14 +218,14 @@ class FileMigration:
             return found.also_needing(OLD_ROOT)
         return found
 
-    def flows(self) -> Flows:
-        """Return how values flow through the file's Python code."""
-        return self._attempt(self._flows, Flows())
+    def unbound(self) -> frozenset[str]:
+        """Return the names that it does not bind, and that Petastorm's modules leak."""
+        return self._attempt(self._unbound, frozenset())
 
-    def _flows(self) -> Flows:
+    def _unbound(self) -> frozenset[str]:
         if not self._plans:
             self._parse_rest()
-        return next(map(flows_of, self.modules), Flows())
+        return frozenset().union(*map(unbound_names, self.modules))
 
     def _parse_rest(self) -> None:
         """Parse the Python documents that do not mention Petastorm."""

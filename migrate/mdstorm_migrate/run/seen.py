@@ -19,16 +19,6 @@ _MENTION = re.compile(rf"{OLD_ROOT}|{NEW_ROOT}".encode())
 #: An import from MosaicML Streaming, and a name that distinguishes it from other packages.
 _STREAMING = re.compile(rb"^[ \t\">]*(?:from|import)[ \t]+streaming\b", re.MULTILINE)
 _STREAMING_NAME = re.compile(rb"\b(?:MDSWriter|LocalDataset|Streaming(?:Dataset|DataLoader))\b")
-#: Attributes that only one library's objects have, or whose meaning differs in mdstorm.
-MEANINGS = {
-    "_results_queue_reader": "mdstorm's readers do not have it",
-    "_workers_pool": "mdstorm's readers do not have it",
-    "cache_dir_url": "a converter's directory has MDS shards now, not Parquet files",
-    "file_urls": "a converter's are MDS shards now, not Parquet files",
-}
-_CHANGED_ATTRIBUTE = re.compile(rb"\.(%s)\b" % "|".join(MEANINGS).encode())
-#: Code that may read the files in a converter's directory, rather than show or delete it.
-_READS_FILES = re.compile(rb"parquet|\.load\(|\bopen\(")
 
 
 @dataclass(frozen=True)
@@ -43,8 +33,6 @@ class Seen:
         The versions that it states of Python, of Databricks Runtime, and of libraries.
     old_uses : tuple of OldUse
         Uses of names that pyarrow has removed.
-    attribute : (str, int) or None
-        The first attribute in `MEANINGS`, and its line.
     streaming : int or None
         The line of the first import of MosaicML Streaming.
     """
@@ -52,7 +40,6 @@ class Seen:
     mention: int = 1
     versions: tuple[StatedVersion, ...] = ()
     old_uses: tuple[OldUse, ...] = ()
-    attribute: tuple[str, int] | None = None
     streaming: int | None = None
 
 
@@ -80,20 +67,12 @@ def seen_in(
         _line(data, found) if found is not None else 1,
         tuple(versions_in(file, describing, modules)),
         tuple(old_uses(file, modules)),
-        _attribute(data) if path.suffix == ".py" else None,
         _streaming(data) if is_code(path) and b"streaming" in data else None,
     )
 
 
 def _line(data: bytes, found: re.Match[bytes]) -> int:
     return data.count(b"\n", 0, found.start()) + 1
-
-
-def _attribute(data: bytes) -> tuple[str, int] | None:
-    found = _CHANGED_ATTRIBUTE.search(data)
-    if found is None or (found[1] == b"cache_dir_url" and not _READS_FILES.search(data)):
-        return None
-    return found[1].decode(), _line(data, found)
 
 
 def _streaming(data: bytes) -> int | None:

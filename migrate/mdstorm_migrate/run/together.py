@@ -21,11 +21,10 @@ from functools import partial
 from pathlib import Path, PurePath
 
 from mdstorm_migrate.base.document import Source
-from mdstorm_migrate.base.needs import Given, Needs
+from mdstorm_migrate.base.needs import NOTHING, Given, Needs
 from mdstorm_migrate.mosaicml.names import FRONT
 from mdstorm_migrate.mosaicml.names import ROOT as STREAMING
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_within
-from mdstorm_migrate.python.flows import Flows
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.run.check import Violation, check
 from mdstorm_migrate.run.decisions import decide
@@ -33,7 +32,7 @@ from mdstorm_migrate.run.discover import CODE, LARGEST, LARGEST_TEXT, is_code
 from mdstorm_migrate.run.facts import Facts, facts
 from mdstorm_migrate.run.imports import ImportGraph
 from mdstorm_migrate.run.migration import FileMigration, Proposals, is_relevant
-from mdstorm_migrate.run.names import given_alone, given_to
+from mdstorm_migrate.run.names import given_to
 from mdstorm_migrate.run.outcome import (
     ALONE,
     Decision,
@@ -97,7 +96,7 @@ def examine(
         seen = _any(workers.map(Examiner.facts, dict.fromkeys(paths)))
         graph, resolving = _linked(seen)
         given = given_to(
-            seen, graph, lambda paths: workers.map(Examiner.flows, dict.fromkeys(paths))
+            seen, graph, lambda paths: workers.map(Examiner.unbound, dict.fromkeys(paths))
         )
         proposals = workers.map(Examiner.propose, given)
         every = seen | _any(workers.map(Examiner.facts_around, around))
@@ -205,7 +204,7 @@ def migrate_alone(
     if not is_relevant(data, settings):
         return Outcome(data, data)
     migration = FileMigration(data, path, source, settings)
-    migration.propose(given_alone(migration.flows()))
+    migration.propose(NOTHING)
     needs = Needs(settings.wanted, settings.index)
     name = Path(path or "")
     if path is not None and is_code(name):
@@ -273,17 +272,20 @@ class Examiner:
             return None
         return replace(found, seen=Seen()) if found is not None and is_vendored else found
 
-    def flows(self, path: Path, _: object = None) -> Flows:
-        """Return how values flow through a file that Petastorm's reach."""
+    def unbound(self, path: Path, _: object = None) -> frozenset[str]:
+        """Return the names that a file does not bind, and that Petastorm's modules leak."""
+        return self._file(path).unbound()
+
+    def propose(self, path: Path, given: Given) -> Proposals:
+        """Run the rules about code."""
+        return self._file(path).propose(given)
+
+    def _file(self, path: Path) -> FileMigration:
         if path not in self._files:  # it does not mention Petastorm
             data = path.read_bytes()
             source = find_source(path, data)
             self._files[path] = FileMigration(data, path, source, self._settings)
-        return self._files[path].flows()
-
-    def propose(self, path: Path, given: Given) -> Proposals:
-        """Run the rules about code."""
-        return self._files[path].propose(given)
+        return self._files[path]
 
     def code_after(self, path: Path, decision: Decision) -> Facts:
         """Return the facts about the file once its code is decided on."""

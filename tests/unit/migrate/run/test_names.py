@@ -1,7 +1,4 @@
-"""Objects of Petastorm are followed from file to file: findings are the same as in one file.
-
-The expectations were written first, as in a review of the project by hand.
-"""
+"""Names of Petastorm's parts and attributes that only its objects have are found in each file."""
 
 import json
 from pathlib import Path
@@ -148,13 +145,6 @@ def test_converter_in_attribute_fixture_or_annotation_is_followed(
             "fit(**{'conv': c})",
         )
     ),
-    (
-        {
-            "main.py": f"{CONV}from use import fit\n"
-            "with mk(df).make_torch_dataloader() as dl: fit(dl)\n"
-        },
-        "def fit(batches): return batches.reader\n",
-    ),
 )
 def test_loader_that_a_function_is_given_gets_finding_of_same_file(
     files: dict[str, str], use: str, tmp_path: Path
@@ -163,20 +153,48 @@ def test_loader_that_a_function_is_given_gets_finding_of_same_file(
 
 
 @each(
-    # objects of other libraries, and functions that are never given a converter
-    {
-        "feeds.py": f"{CONV}class Other: ...\n",
-        "use.py": "from feeds import Other\n" + READ.format("Other()"),
-    },
+    (
+        {"feeds/conv.py": CONV, "feeds/__init__.py": "from .conv import *\n"},
+        "import feeds",
+        "feeds.mk(1)",
+    ),
+    ({"feeds.py": CONV}, "def f(conv):", "conv"),
+    ({"main.py": f"{CONV}import plug\nplug.CONV = mk(df)\n"}, "import plug", "plug.CONV"),
+)
+def test_attribute_of_converter_is_found_by_its_name(
+    files: dict[str, str], begin: str, owner: str, tmp_path: Path
+) -> None:
+    indent = "    " if begin.endswith(":") else ""
+    use = f"{begin}\n{indent}open({owner}.file_urls[0])\n{indent}log({owner}.cache_dir_url)\n"
+    assert manual(tmp_path, {**files, "use.py": use}) == {"use.py": ["PM119"]}
+
+
+@each("from petastorm import make_reader\n", "from mdstorm import make_reader\n")
+def test_private_attribute_of_readers_is_found_by_its_name(code: str, tmp_path: Path) -> None:
+    files = {"a.py": code, "use.py": "print(load()._workers_pool)\n"}
+    assert manual(tmp_path, files) == {"use.py": ["PM117"]}
+
+
+@each(
+    # a project without converters, and one with attributes of that name
     {"feeds.py": "def mk(df): return df.cached()\n", "use.py": FROM + READ.format("mk(df)")},
-    {"feeds.py": CONV, "use.py": f"{FROM}mk(df)\n" + READ.format("other")},
+    {"feeds.py": "from petastorm import make_reader\n", "use.py": READ.format("other")},
+    {
+        "feeds.py": CONV,
+        "own.py": "class Own:\n    @property\n    def file_urls(self): return []\n",
+        "use.py": "from own import Own\n" + READ.format("Own()"),
+    },
+    {
+        "feeds.py": CONV,
+        "own.py": "class Own:\n    def __init__(self, urls): self.file_urls = urls\n",
+        "use.py": "from own import Own\n" + READ.format("Own([])"),
+    },
     {
         "main.py": f"{CONV}from use import fit\nmk(df)\nfit(df)\n",
         "use.py": "def fit(x): return x.reader\n",
     },
-    {"tests/conftest.py": FIXTURE, "other/test_use.py": IN_TEST},
 )
-def test_object_that_is_no_converter_is_not_reported(files: dict[str, str], tmp_path: Path) -> None:
+def test_attribute_of_project_is_not_reported(files: dict[str, str], tmp_path: Path) -> None:
     assert manual(tmp_path, files) == {}
 
 
@@ -280,21 +298,15 @@ def test_comparison_with_whole_library_is_renamed_beside_such_a_module(
     assert after == f"assert {compared.replace('petastorm', 'mdstorm')}\n"
 
 
-def test_files_of_converter_that_another_file_returns_are_followed(tmp_path: Path) -> None:
+def test_files_of_converter_that_a_function_returns_to_other_files_are_reported(
+    tmp_path: Path,
+) -> None:
     files = {
         "conv.py": f"{CONV}def url(df): return mk(df).cache_dir_url\n",
         "read.py": "import pandas as pd\nfrom conv import url\npd.read_parquet(url(df))\n",
         "log.py": "from conv import url\nprint(url(df))\n",
     }
-    assert manual(tmp_path, files) == {"read.py": ["PM119"]}
-
-
-def test_version_of_package_that_another_file_returns_is_compared(tmp_path: Path) -> None:
-    files = {
-        "lib.py": "def load():\n    import petastorm\n    return petastorm\n",
-        "a.py": "from lib import load\np = load()\nOLD = p.__version__ < '0.12'\n",
-    }
-    assert manual(tmp_path, files) == {"a.py": ["PM107"]}
+    assert manual(tmp_path, files) == {"conv.py": ["PM119"]}
 
 
 def test_edit_that_only_tests_hold_back_has_that_reason(tmp_path: Path) -> None:
