@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.kit.delta_tables import two_versions
+from tests.kit.delta_tables import kill, two_versions
 from tests.unit.compat.spark.converters import IN_ORDER, with_torch
 
 from mdstorm.errors import CorruptDatasetError, DatasetChangedError, DatasetNotFoundError
@@ -273,28 +273,30 @@ def test_damaged_file_that_was_restored_is_read_by_the_next_loader(
     assert ids(converter) == list(range(ROWS))
 
 
-@pytest.mark.parametrize("name", ["mds in memory", "parquet in memory"])
-def test_data_changed_in_a_store_are_opened_again(tmp_path: Path, name: str) -> None:
-    converter = make_spark_converter(SOURCES[name](tmp_path))
+@kinds
+def test_next_loader_over_data_changed_in_a_store_raises_error(tmp_path: Path, kind: str) -> None:
+    converter = make_spark_converter(in_memory(mds if kind == "mds" else parquet)(tmp_path))
     assert ids(converter) == list(range(ROWS))
-    shutil.rmtree(tmp_path / "mds", ignore_errors=True)
-    fs = fsspec.filesystem("memory")
-    (url,) = [url for url in converter.file_urls if "1" in url.rpartition("/")[2]][:1]
-    if name.startswith("mds"):
-        write_mds(tmp_path / "mds", added=100)
-        for path in (tmp_path / "mds").iterdir():
-            fs.pipe(f"memory://{tmp_path}/{path.name}", path.read_bytes())
-        assert ids(converter) == list(range(100, 100 + ROWS))
-    else:
-        write_parquet(tmp_path / "new", rows=10 * ROWS)
-        fs.put(str(tmp_path / "new" / "1.parquet"), url)
-        with pytest.raises(DatasetChangedError, match="was changed after the converter was made"):
-            ids(converter)
+    WRITE[kind](tmp_path / "new", rows=10 * ROWS)
+    for path in (tmp_path / "new").iterdir():
+        url = f"{converter.file_urls[0].rpartition('/')[0]}/{path.name}"
+        fsspec.filesystem("memory").pipe(url, path.read_bytes())
+    with pytest.raises(DatasetChangedError, match="was changed after the converter was made"):
+        ids(converter)
 
 
 def open_files() -> list[str]:
     links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
     return [os.readlink(link) for link in links if os.path.lexists(link)]
+
+
+def test_constructed_converter_reads_the_newest_version_of_a_table(tmp_path: Path) -> None:
+    table = two_versions(tmp_path / "table")
+    newest = SparkDatasetConverter(None, [str(table)], 3)
+    assert ids(newest) == [1, 2, 4]
+    made = make_spark_converter(str(table))
+    kill(table, {"k%3Da/f.parquet": [0, 1, 3]})
+    assert (ids(newest), ids(made)) == ([2, 4], [1, 2, 4])
 
 
 @kinds
@@ -329,5 +331,6 @@ def test_pickle_of_a_converter_contains_no_dataset(tmp_path: Path) -> None:
     ids(converter)
     _ = converter.dataset
     assert len(pickle.dumps(converter)) == before
+    assert b"KeptDataset" not in pickle.dumps(converter)  # which earlier versions do not have
     loader = converter.make_torch_dataloader(num_epochs=1)
     assert len(pickle.dumps(loader)) < 10 * before
