@@ -22,6 +22,7 @@ from mdstorm._spark.converter_files import (
 )
 from mdstorm._spark.copies import PETASTORM_CONF, forget
 from mdstorm._spark.deletion import delete_dir
+from mdstorm._spark.kept_copies import remove_notes_of
 from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import cached_property, check_function, check_list, require
@@ -395,6 +396,7 @@ class SparkDatasetConverter(Openable, Described):
             return
         forget(self.cache_dir_url)
         delete_dir(self.cache_dir_url)
+        remove_notes_of(self.cache_dir_url)
         self._mdstorm_is_deleted = True
 
     @cached_property
@@ -424,9 +426,10 @@ class SparkDatasetConverter(Openable, Described):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         place = self.cache_dir_url or directory_of(self.file_urls)
-        rows, files = counted(self.dataset_size, "row"), len(self.file_urls)
-        line = [repr(shown_url(place)), rows, counted(files, "file")]
         known = self._mdstorm_kept.dataset
+        # For a table, `self.file_urls` has only its directory.
+        files = len(self.file_urls if known is None else known.file_urls)
+        line = [repr(shown_url(place)), counted(self.dataset_size, "row"), counted(files, "file")]
         if known is not None:
             line.append(human_bytes(known.nbytes))
         found = describe_place(place, full=full)

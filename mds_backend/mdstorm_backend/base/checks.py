@@ -157,8 +157,8 @@ def check_names(name: str, value: object) -> None:
 
 
 def check_text(name: str, value: object) -> None:
-    """Raise ArgumentTypeError unless `value` is None or a non-empty string."""
-    if value is not None and not (isinstance(value, str) and value):
+    """Raise ArgumentTypeError unless `value` is a non-empty string."""
+    if not (isinstance(value, str) and value):
         raise ArgumentTypeError(f"{name} must be a non-empty string, found {value!r}")
 
 

@@ -37,7 +37,17 @@ from mdstorm_backend.storage import Location, PinnedFile, Pins, version_of
 _logger = logging.getLogger(__name__)
 
 #: Extensions of files in other formats, which other libraries read.
-_OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")
+_OTHER_FORMATS = (
+    ".csv",
+    ".csv.gz",
+    ".tsv",
+    ".json",
+    ".jsonl",
+    ".avro",
+    ".orc",
+    ".feather",
+    ".arrow",
+)
 
 
 @dataclass(frozen=True, slots=True)
