@@ -77,7 +77,7 @@ from mdstorm_migrate.rules import pm403_setup, pm414_settings
 from mdstorm_migrate.rules.pm103_dotted_strings import FIND_CLASS
 from mdstorm_migrate.rules.versions import looked_up
 from mdstorm_migrate.run.discover import CODE, is_code
-from mdstorm_migrate.run.imports import configured_imports, text_imports
+from mdstorm_migrate.run.imports import TEST, configured_imports, text_imports
 from mdstorm_migrate.run.old_pyarrow import may_be_old
 from mdstorm_migrate.run.seen import Seen, seen_in
 from mdstorm_migrate.sources import find_source, read_file
@@ -110,6 +110,14 @@ _ALLOWED = re.compile(rf"[\"']{OLD_ROOT}(?:\.\w*)*[\"']")
 _NAMES_PART = re.compile(rf"[\"'](?:{'|'.join(ROOTS)})\.")
 #: What a string contains that runs a command or module of Petastorm.
 _COMMAND_OF_PETASTORM = re.compile(rf"-(?:(?<=\b{OLD_ROOT}-)|[cm][^\n]*{OLD_ROOT}\b)")
+#: A fixture of pytest, and the parameters of functions.
+_FIXTURE = re.compile(
+    r"^@[\w.]*fixture\b[^\n]*\n(?:[@ \t)][^\n]*\n)*(?:async[ ])?def[ ](?P<name>\w+)"
+    r"(?P<body>[^\n]*(?:\n(?:[ \t)][^\n]*)?)*)",
+    re.MULTILINE,
+)
+_PARAMETERS = re.compile(r"\bdef \w+\(([^)]*)\)")
+_WORD_OF_CODE = re.compile(r"[A-Za-z_]\w*")
 #: Attributes that only Petastorm's objects usually have, their uses, and their definitions.
 _DISTINCT = sorted(CONVERTER_FILES | UNMISTAKABLE)
 _USED = re.compile(rf"\.({'|'.join(_DISTINCT)})\b(?!\s*(?::|=(?!=)))")
@@ -186,6 +194,9 @@ class Facts:
     makes_loaders, makes_converter : bool
         Whether it calls a method that makes a converter's loaders; and whether it names the
         function of Petastorm that makes a converter.
+    fixtures, parameters : frozenset of str
+        The fixtures of a ``conftest.py`` that use what it imports, and the parameters of the
+        functions in a test.
     attributes, defined : frozenset of str
         The attributes that it uses, and that it defines, with names that only Petastorm's objects
         usually have.
@@ -244,6 +255,8 @@ class Facts:
     links: Links = field(default_factory=Links)
     makes_loaders: bool = False
     makes_converter: bool = False
+    fixtures: frozenset[str] = frozenset()
+    parameters: frozenset[str] = frozenset()
     attributes: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()
     imports: frozenset[str] = frozenset()
@@ -415,9 +428,14 @@ def _linked(path: Path, data: bytes, known: Parsed | None, file: DecodedFile) ->
     )
     is_whole = known is not None and len(file.documents) == 1
     is_distinct = is_code(path) and any(one in text for one in _DISTINCT)  # faster
+    links, is_test = _links(path, text, known), TEST.fullmatch(path.stem) is not None
     return Facts(
         kind=file.documents[0].kind if is_whole else None,
-        links=_links(path, text, known),
+        links=links,
+        fixtures=frozenset(_fixtures(text, links) if path.stem == "conftest" else ()),
+        parameters=frozenset(_WORD_OF_CODE.findall(" ".join(_PARAMETERS.findall(text))))
+        if is_test and path.suffix == ".py"
+        else frozenset(),
         is_installing=is_installing,
         is_given_session=_is_given_session(known),
         makes_converter="make_spark_converter" in text
@@ -426,6 +444,15 @@ def _linked(path: Path, data: bytes, known: Parsed | None, file: DecodedFile) ->
         defined=frozenset(filter(None, sum(_DEFINED.findall(text) if is_distinct else [], ()))),
         seen=_seen(path, data, file, modules, is_installing),
     )
+
+
+def _fixtures(text: str, links: Links) -> Iterator[str]:
+    """Yield the fixtures in the text of a ``conftest.py`` that use what it imports."""
+    imported = {one.bound for one in links.imports} | {name for name, _ in links.parts}
+    for found in _FIXTURE.finditer(text):
+        words = _WORD_OF_CODE.findall(found["body"])
+        if "*" in imported or not imported.isdisjoint(words):
+            yield found["name"]
 
 
 def seen_after(path: Path, data: bytes, known: Parsed, is_installing: bool) -> Seen:

@@ -142,6 +142,9 @@ def _linked(seen: Mapping[Path, Facts]) -> tuple[ImportGraph, set[Path]]:
         if path.suffix not in CODE and one.links.imports:
             for resolver in resolving:
                 graph.link(resolver, path)
+        for test, other in seen.items() if one.fixtures else ():
+            if path.parent in test.parents and not one.fixtures.isdisjoint(other.parameters):
+                graph.link(test, path)
     return graph, resolving
 
 

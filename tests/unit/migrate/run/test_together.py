@@ -216,9 +216,9 @@ def notebook(*lines: str) -> str:
         "p/other.py →": f"{READS}from p.registry import READERS\n",
         "main.py": f"{READS}from p.registry import READERS\n",
     },
-    # a fixture passes an object to a test, whose finding names what it reads
+    # a fixture passes an object to a test
     {
-        "lib.py →": CONVERTS,
+        "lib.py": CONVERTS,
         "conftest.py": "from lib import build\n@pytest.fixture\ndef conv(): return build(1)\n",
         "test_it.py": IN_TEST,
         "test_other.py →": f"{READS}def test(url): make_reader(url)\n",
