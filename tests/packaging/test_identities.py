@@ -36,7 +36,7 @@ USES = {
     },
     "content_identity": {
         "mdstorm/_datasets/logged_data.py": "compared, of the data of a run",
-        "mdstorm/_mlflow.py": "the digest of an input in MLflow",
+        "mdstorm/_mlflow/inputs.py": "the digest of an input in MLflow",
         "mdstorm/_readers/kept_shares.py": "rows in a local-disk cache",
         "mdstorm/_selection/row_group_index.py": "row group indexes of MDS",
         "mdstorm_backend/convert/parquet_to_mds.py": "shards of an interrupted conversion",
