@@ -7,59 +7,41 @@ any rank, and reads them. Only rank 0 logs.
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
-from io import BytesIO
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from mdstorm import _datasets
-from mdstorm._datasets import LoggedData, StoredPlace
-from mdstorm._mlflow import LoggedDataset, StoredData
-from mdstorm._readers import Reader
-from mdstorm.errors import (
-    ArgumentTypeError,
-    InvalidArgumentError,
-    MissingDependencyError,
-    StateMismatchError,
+from mdstorm._datasets import LoggedData
+from mdstorm._mlflow import (
+    Follower,
+    LoggedDataset,
+    LoggedState,
+    LoggedStates,
+    Run,
+    StoredData,
+    batches_of,
+    explaining_stores,
+    of_another_loader,
+    step_of_loaded,
 )
+from mdstorm._readers import Reader
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base import check_integer, require
 from mdstorm_backend.datasets import SampleDataset
-from mdstorm_backend.display import shown_url
 from mdstorm_backend.kinds import Openable, open_stored
-from mdstorm_backend.loaders import ReaderOptions, RunTrace, Trace, trace_of_state
-from mdstorm_backend.order import StreamShape, find_world
+from mdstorm_backend.loaders import Loader, ReaderOptions, RunTrace
+from mdstorm_backend.order import find_world
 from mdstorm_backend.storage import FilesBelow
 
 mlflow: Any = require("mlflow")
 
 __all__ = ["LoggedDataset", "RunTrace", "StoredData", "load_trace", "log_input", "log_state"]
 
-#: Name of a loader in a run, unless the user passes another one.
-_DEFAULT = "training"
-_FOLDER = "mdstorm"
-_STATES, _ROWS, _FILES = "states.json", "rows.npz", "files.parquet"
-#: What an earlier version logged: one state of one loader.
-_EARLIER = "state.json"
 _NAME = re.compile(r"[\w-][\w .-]*")
-#: Stores of MLflow in databases, and what they need that `mlflow-skinny` does not install.
-_DATABASES = "(sqlite|mysql|postgresql|mssql)[+:]"
-_MODULES_OF_DATABASES = ("sqlalchemy", "alembic")
-#: What must be equal in all states of a loader, besides the data.
-_OF_LOADER = ("order", "settings", "filters", "predicate", "transform")
-#: The loaders whose states this process has logged, by run and name.
-_logged: dict[tuple[str, str], ref[Any]] = {}
+#: The loaders whose states this process has logged last, by run and name, and what follows them.
+_logged: dict[tuple[str, str], tuple[ref[Any], Follower | None]] = {}
 
 
 def log_input(source: Any, context: str = "training") -> LoggedDataset | None:
@@ -94,8 +76,8 @@ def log_input(source: Any, context: str = "training") -> LoggedDataset | None:
         return None
     data = _data_of(source)
     dataset = LoggedDataset(data)
-    with _explaining_stores():
-        run = _Run.active()
+    with explaining_stores():
+        run = Run.active()
         dataset.log(run.client, run.id, context)
         if data.chosen is not None:
             run.log_rows(_checked_name(context), data)
@@ -112,9 +94,13 @@ def log_state(
 ) -> None:
     """Append the state of a loader, reader or TF dataset to the active run, for `load_trace`.
 
-    Call this before training, and again after a state was loaded. The artifact
-    ``mdstorm/<name>/states.json`` has the states, each with the step at which it begins, how the
-    loader makes batches, and which data it reads.
+    Call this before training, and again in each process that continues it. From then on, the run
+    follows the loader: where an iteration begins elsewhere than the last one ended, because a loop
+    was left early, a state was loaded or an epoch set, this position is appended with its step.
+
+    Steps are the batches that the loops over the loader use. A peek that has been left is none, and
+    batches that are left out by ``skip_batches`` have no step. The folder ``mdstorm/<name>/states``
+    of the run's artifacts has the states, each with its step and how the loader makes batches.
 
     Parameters
     ----------
@@ -125,8 +111,9 @@ def log_state(
     name : str, optional
         Name of the loader in the run; by default the context.
     step : int, optional
-        Number of the step that comes next. By default, the first state in the run begins at step 0,
-        and a later one at the step that its position has in the run.
+        Number of the step that comes next. By default, the first state in the run begins at step 0.
+        In the process that logged the last state, batches are counted. In another one, the state
+        that was loaded has the step at which the run came to it.
     file_versions : bool
         Whether to log the size and version of each file that is read by ``files=``, in the artifact
         ``mdstorm/<name>/files.parquet``. `load_trace` then notices files that have changed. This
@@ -138,7 +125,7 @@ def log_state(
         If `loader` is something else.
     InvalidArgumentError
         If no run is active, the run has states of another loader under the name, or the step is not
-        known.
+        known, for example because several processes that resumed the run came to the same state.
     StateMismatchError
         If the loader cannot give a state.
     """
@@ -146,28 +133,31 @@ def log_state(
         return
     name = _checked_name(context if name is None else name)
     check_integer("step", step, lowest=0)
-    options = _options_of(loader)
+    reading = _reading_of(loader)
+    options: ReaderOptions = reading.options
     logged = LoggedData.of(options.dataset, getattr(options.order, "streams", ()))
     if options.drops_rows:
         logged = replace(logged, reason="a transform, filter, predicate or cache may drop rows")
-    batches = {key: getattr(options, key) for key in ("batch_size", "drop_last", "num_workers")}
-    batches["ranks_per_node"] = options.in_world().order.world.local_size
-    state = _State(step or 0, loader.state_dict(), batches, logged)
+    is_between = isinstance(reading, Loader) and not reading.is_held
+    found = reading.next_state() if is_between else loader.state_dict()
+    state = LoggedState(step or 0, found, batches_of(options), logged)
     files = _datasets.file_versions(options.dataset) if file_versions else {}
-    with _explaining_stores():
-        run = _Run.active()
-        states = run.states(name)
-        if states:
-            _check_same_loader(run, name, states[-1], state)
-        if states and step is None and not logged.reason:
-            _check_not_begun_again(run, name, loader, state)
-            state = state._replace(step=_next_step(states, state, options, name))
-        run.log_states(name, [*states, state])
+    with explaining_stores():
+        run = Run.active()
+        states = LoggedStates(run, name)
+        if states.found:
+            _check_same_loader(states, state)
+        if states.found and step is None and not logged.reason:
+            state = _next(states, state, loader, reading)
+        states.append(state)
         if options.dataset.chosen is not None:
             run.log_rows(name, options.dataset)
         if files:
             run.log_files(name, files)
-    _logged[run.id, name] = ref(loader)
+    follower = None
+    if isinstance(reading, Loader) and not logged.reason:
+        follower = reading.on_pass[run.id, name] = Follower(states, loader, reading)
+    _logged[run.id, name] = ref(loader), follower
 
 
 def load_trace(
@@ -214,10 +204,10 @@ def load_trace(
     StateMismatchError
         If the data at `url` are others.
     """
-    with _explaining_stores():
-        run = _Run(run_id, mlflow.MlflowClient())
+    with explaining_stores():
+        run = Run(run_id, mlflow.MlflowClient())
         name = run.loader_named(loader)
-        states, rows, files = run.states(name), run.rows(name), run.files(name)
+        states, rows, files = LoggedStates(run, name).found, run.rows(name), run.files(name)
     logged = states[-1].data
     if logged.reason:
         raise InvalidArgumentError(
@@ -233,143 +223,8 @@ def load_trace(
     for state in states:
         state.data.check(data, is_moved=url is not None)
     read, streams = logged.choose(data, rows), logged.streams(data)
-    parts = [(state.step, state.trace(read, streams)) for state in states]
+    parts = [(one.step, one.unknown or one.trace(read, streams)) for one in states]
     return RunTrace(parts, logged.with_files(data, files_below, files))
-
-
-class _State(NamedTuple):
-    """A state of a loader in a run, and the step at which it begins."""
-
-    step: int
-    state: Mapping[str, Any]
-    batches: Mapping[str, Any]
-    data: LoggedData
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> _State:
-        """Return a state that was logged."""
-        if "data" in values:
-            return cls(**{**values, "data": LoggedData.from_json(values["data"])})
-        # An earlier version logged one state, with the place of the data.
-        rows = values["state"]["mdstorm"].get("rows")
-        data = LoggedData(StoredPlace(**values["source"]), rows=rows)
-        return cls(0, values["state"], values["batches"], data)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the state as JSON values."""
-        return {**self._asdict(), "data": self.data.to_json()}
-
-    def trace(self, data: Any, streams: Sequence[StreamShape]) -> Trace:
-        """Return which rows the batches from here on have."""
-        return trace_of_state(self.state, data, streams=streams, **self.batches)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What all states of a loader have in common, besides the data."""
-        return {key: self.state["mdstorm"].get(key) for key in _OF_LOADER}
-
-
-class _Run(NamedTuple):
-    """A run, and what mdstorm keeps in it: a folder of artifacts for each loader."""
-
-    id: str
-    client: Any
-
-    @classmethod
-    def active(cls) -> _Run:
-        """Return the active run, or the one that a launcher has begun, without starting one."""
-        active = mlflow.active_run()
-        run_id = os.environ.get("MLFLOW_RUN_ID") if active is None else active.info.run_id
-        if not run_id:
-            raise InvalidArgumentError(
-                "no run of MLflow is active: call this in a `with mlflow.start_run():` block"
-            )
-        return cls(run_id, mlflow.MlflowClient())
-
-    def loader_named(self, name: str | None) -> str:
-        """Return the name of a loader whose states the run has.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If there is none.
-        """
-        found = self._listed(_FOLDER)
-        names = [one for one in found if _STATES in self._listed(f"{_FOLDER}/{one}")]
-        if _EARLIER in found and _DEFAULT not in names:
-            names.append(_DEFAULT)
-        if not names:
-            raise InvalidArgumentError(
-                f"this run has no `log_state`: {self.id} has no states of mdstorm. Call "
-                "mdstorm.mlflow.log_state(loader) in the run, before training"
-            )
-        if name is None:
-            name = _DEFAULT if _DEFAULT in names or len(names) > 1 else names[0]
-        if name not in names:
-            raise InvalidArgumentError(
-                f"this run has no `log_state` of a loader {name!r}, only of {sorted(names)}: pass "
-                "one of these as loader="
-            )
-        return name
-
-    def states(self, name: str) -> list[_State]:
-        """Return the states of a loader, in the order in which they were logged."""
-        if _STATES in self._listed(f"{_FOLDER}/{name}"):
-            found = json.loads(self._read(f"{_FOLDER}/{name}/{_STATES}"))
-            return [_State.from_json(one) for one in found["states"]]
-        if name == _DEFAULT and _EARLIER in self._listed(_FOLDER):
-            return [_State.from_json(json.loads(self._read(f"{_FOLDER}/{_EARLIER}")))]
-        return []
-
-    def log_states(self, name: str, states: Sequence[_State]) -> None:
-        """Replace the states of a loader."""
-        found = {"states": [one.to_json() for one in states]}
-        self.client.log_dict(self.id, found, f"{_FOLDER}/{name}/{_STATES}")
-
-    def rows(self, name: str) -> Any:
-        """Return the numbers of the rows that a loader chose; None if the run has none."""
-        for folder in (f"{_FOLDER}/{name}", _FOLDER):
-            if _ROWS in self._listed(folder):
-                return np.load(BytesIO(self._read(f"{folder}/{_ROWS}")))["rows"]
-        return None
-
-    def log_rows(self, name: str, data: Any) -> None:
-        """Log the numbers of the rows that a dataset consists of."""
-        content, rows = BytesIO(), np.asarray(data.stored_numbers(range(len(data))))
-        np.savez_compressed(content, rows=rows)
-        self._write(f"{_FOLDER}/{name}/{_ROWS}", content.getvalue())
-
-    def files(self, name: str) -> dict[str, set[str]]:
-        """Return the versions of the files that a loader read, by path."""
-        found: dict[str, set[str]] = {}
-        if _FILES in self._listed(f"{_FOLDER}/{name}"):
-            table = pq.read_table(pa.py_buffer(self._read(f"{_FOLDER}/{name}/{_FILES}")))
-            for path, version in zip(*(one.to_pylist() for one in table.columns), strict=True):
-                found.setdefault(path, set()).add(version)
-        return found
-
-    def log_files(self, name: str, versions: Mapping[str, str]) -> None:
-        """Add the versions of files to those that the run has."""
-        pairs = {(path, one) for path, several in self.files(name).items() for one in several}
-        paths, found = zip(*sorted(pairs | versions.items()), strict=True)
-        content = pa.BufferOutputStream()
-        pq.write_table(pa.table({"path": paths, "version": found}), content)
-        self._write(f"{_FOLDER}/{name}/{_FILES}", content.getvalue())
-
-    def _listed(self, folder: str) -> list[str]:
-        """Return the names in a folder of artifacts."""
-        return [Path(one.path).name for one in self.client.list_artifacts(self.id, folder)]
-
-    def _read(self, path: str) -> bytes:
-        with TemporaryDirectory() as directory:
-            return Path(self.client.download_artifacts(self.id, path, directory)).read_bytes()
-
-    def _write(self, path: str, content: Any) -> None:
-        folder, _, name = path.rpartition("/")
-        with TemporaryDirectory() as directory:
-            local = Path(directory, name)
-            local.write_bytes(content)
-            self.client.log_artifact(self.id, str(local), folder)
 
 
 def _checked_name(name: str) -> str:
@@ -382,89 +237,68 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _check_same_loader(run: _Run, name: str, before: _State, state: _State) -> None:
+def _check_same_loader(states: LoggedStates, state: LoggedState) -> None:
     """Raise InvalidArgumentError if the last state of a run is not one of the same loader."""
+    before = states.found[-1]
     wrong = [key for key, value in state.settings.items() if before.settings[key] != value]
     if before.data.rows != state.data.rows:
         wrong.append("rows")
-    if before.data.reason or not wrong:
-        return
-    raise _of_another_loader(name, f"its {', '.join(wrong)} differ")
+    if wrong and not before.data.reason:
+        raise of_another_loader(states.name, f"its {', '.join(wrong)} differ")
 
 
-def _of_another_loader(name: str, reason: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"the run has states of another loader under the name {name!r} ({reason}): pass another "
-        "name=, for example the loader's context"
-    )
-
-
-def _check_not_begun_again(run: _Run, name: str, loader: Any, state: _State) -> None:
-    """Raise InvalidArgumentError for a second loader of this process that has read nothing."""
-    before = _logged.get((run.id, name))
-    is_unread = state.state["epoch"] <= 0 and not state.state["sample_in_epoch"]
-    if before is not None and before() is not loader and is_unread:
-        raise InvalidArgumentError(
-            f"the run has states of another loader under the name {name!r}, and this one has read "
-            "nothing, so its step is not known: pass another name=, or step= if it takes the "
-            "place of that loader"
-        )
-
-
-def _next_step(states: Sequence[_State], state: _State, options: ReaderOptions, name: str) -> int:
-    """Return the step of a run at which a state begins, after the states before it.
+def _next(states: LoggedStates, state: LoggedState, source: Any, reading: Any) -> LoggedState:
+    """Return the state of a loader with the step of the run that begins there.
 
     Raises
     ------
     InvalidArgumentError
-        If it begins after none of their steps, or is of another loader.
+        If it is not known, or the run's states are of another loader.
     """
-    streams = getattr(options.order, "streams", ())
-    begin = state.trace(options.dataset, streams)
-    for before in reversed(states):
-        try:
-            batches = before.trace(options.dataset, streams).batches_until(begin)
-        except StateMismatchError as error:
-            raise _of_another_loader(name, f"{error}") from error
-        if batches is not None and before.state["shuffle_seed"] == state.state["shuffle_seed"]:
-            step: int = before.step + batches
-            return step
-    raise InvalidArgumentError(
-        f"the state of the loader {name!r} is not where a step of the run ends, so it is not known "
-        "which step comes next: pass step="
-    )
-
-
-@contextmanager
-def _explaining_stores() -> Iterator[None]:
-    """Name the modules that a store of MLflow needs and that are not installed."""
-    try:
-        yield
-    except (ModuleNotFoundError, mlflow.exceptions.MlflowException) as error:
-        uri = mlflow.get_tracking_uri()
-        needs = _MODULES_OF_DATABASES if re.match(_DATABASES, uri) else ()
-        missing = [name for name in needs if find_spec(name) is None]
-        if isinstance(error, ModuleNotFoundError) and error.name and error.name not in missing:
-            missing.append(error.name)
-        if not missing:
-            raise
-        raise MissingDependencyError(
-            f"MLflow's store at {shown_url(uri)} needs {' and '.join(missing)}, which "
-            f"mlflow-skinny does not install: pip install {' '.join(missing)}",
-            extra="",
-            name=missing[0],
-        ) from error
+    before, follower = _logged.get((states.run.id, states.name), (None, None))
+    is_unread = state.state["epoch"] <= 0 and not state.state["sample_in_epoch"]
+    if before is not None and before() is not source and is_unread:
+        raise InvalidArgumentError(
+            f"the run has states of another loader under the name {states.name!r}, and this one "
+            "has read nothing, so its step is not known: pass another name=, or step= if it takes "
+            "the place of that loader"
+        )
+    is_own = follower is not None and follower.is_last_of(states)
+    here, loaded = reading.options.in_world(), reading.epochs.loaded
+    if not isinstance(reading, Loader) or (loaded is None and not is_own):
+        begin = state.trace(here.dataset, getattr(here.order, "streams", ()))
+        step = states.step_of(begin, state.state, here, was_saved=False, is_own=is_own)
+        return state._replace(step=step)
+    used = reading.used.since_load(reading.epochs.loads)
+    if follower is not None and is_own and (loaded is None or follower.follows(source, reading)):
+        is_same = follower.follows(source, reading)
+        first, used, follows = follower.step, 0 if is_same else used, True
+    else:
+        assert loaded is not None
+        first, follows = step_of_loaded(states, loaded, here, is_own=is_own), False
+    if first is None or used is None:
+        raise InvalidArgumentError(
+            f"it is not known which step of the loader {states.name!r} comes next, because "
+            "TensorFlow itself has taken batches, or the run does not show the steps before: pass "
+            "step="
+        )
+    # What is left of a row group that a reader has begun belongs to the step that has begun.
+    is_begun = reading.is_held and bool(state.state["mdstorm"].get("skip"))
+    return state._replace(step=max(first + used - is_begun, 0), follows=follows)
 
 
 def _data_of(source: Any) -> Any:
     """Return the dataset that a source reads."""
     if isinstance(source, (SampleDataset, Openable)):
         return open_stored(source)
-    return _options_of(source).dataset
+    return _reading_of(source).options.dataset
 
 
-def _options_of(source: Any) -> ReaderOptions:
-    """Return what a reader, loader or TF dataset reads, and how."""
+def _reading_of(source: Any) -> Any:
+    """Return the engine's loader of a reader, loader or TF dataset.
+
+    If PyTorch makes the batches, this is a dataset, which also has ``options`` and ``epochs``.
+    """
     if isinstance(source, Reader):
         reading: Any = source._mdstorm_cursor.loader
     elif hasattr(source, "_runs"):  # a TF dataset
@@ -478,5 +312,4 @@ def _options_of(source: Any) -> ReaderOptions:
             "this needs a converter, reader, loader or dataset of mdstorm, found "
             f"{type(source).__name__}: pass what you iterate over"
         )
-    options: ReaderOptions = reading.options
-    return options
+    return reading

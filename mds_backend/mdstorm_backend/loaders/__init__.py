@@ -23,6 +23,7 @@ from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.run_trace import RunTrace
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.trace import Trace, trace_of_state
+from mdstorm_backend.loaders.used_batches import UsedBatches
 
 __all__ = [
     "CONSUMER",
@@ -44,6 +45,7 @@ __all__ = [
     "Statistics",
     "Trace",
     "Usage",
+    "UsedBatches",
     "arguments",
     "converted",
     "describe_data",

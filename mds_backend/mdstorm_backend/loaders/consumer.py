@@ -87,6 +87,9 @@ class Usage:
         The code that takes the batches.
     batches : int
         Number of batches that have been taken.
+    count : callable, optional
+        Returns the number of used batches, or None if it is not known. By default, each batch that
+        was taken is counted, except those that are not used yet.
     is_over : bool
         Whether the end was requested.
     is_left : bool
@@ -106,6 +109,7 @@ class Usage:
     loads: int = 0
     consumer: Consumer = field(default_factory=Consumer)
     batches: int = 0
+    count: Callable[[], int | None] | None = None
     is_over: bool = False
     is_left: bool = False
     is_resumed: bool = False
@@ -137,4 +141,5 @@ class Usage:
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for another process, where nothing more is used."""
         consumer = replace(self.consumer, count_unused=None)
-        return {**self.__dict__, "batches": self.batches_used, "consumer": consumer}
+        used = {"batches": self.batches_used, "count": None, "consumer": consumer}
+        return {**self.__dict__, **used}

@@ -21,7 +21,7 @@ The processes share an `EpochRecord`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing import context
 from typing import Any
@@ -33,7 +33,7 @@ from mdstorm_backend.loaders.epoch_record import EpochRecord
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.shared_record import SharedRecord
-from mdstorm_backend.loaders.state import read_state, write_state
+from mdstorm_backend.loaders.state import read_state, state_mapping, write_state
 from mdstorm_backend.order import Position, World
 
 _logger = logging.getLogger(__name__)
@@ -70,6 +70,8 @@ class Epochs:
         loaded. An iteration that began before a change does not affect where the next one begins.
     is_loaded : bool
         Whether the user has loaded a state, and no iteration has begun since.
+    loaded : mapping or None
+        The state that was loaded last; None if there is none.
     """
 
     def __init__(self) -> None:
@@ -81,6 +83,7 @@ class Epochs:
         #: The latest iteration in this process.
         self._latest: Usage | None = None
         self.is_loaded = False
+        self.loaded: Mapping[str, Any] | None = None
         self.changes = self.loads = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -249,14 +252,14 @@ class Epochs:
         is_begun = position.consumed > 0 or position.first_epoch is not None
         epoch_start = position if is_begun else None
         self._change(lambda record: record.load(epoch_start, position))
-        self.is_loaded = True
+        self.is_loaded, self.loaded = True, state_mapping(state)
         if position.consumed:
             self._record_pass()
 
     def resume(self, position: Position) -> None:
         """Resume the next pass at a position, in a copy or after an interruption."""
         self._change(lambda record: record.load(position, position))
-        self.is_loaded = False
+        self.is_loaded, self.loaded = False, None
 
     def resume_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
         """Record that this worker process resumes at a position of its own, as each worker does."""

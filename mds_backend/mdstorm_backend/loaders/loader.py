@@ -26,6 +26,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import read_state, write_state
 from mdstorm_backend.loaders.trace import Trace
+from mdstorm_backend.loaders.used_batches import UsedBatches
 from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
 
@@ -83,6 +84,9 @@ class Loader:
         self.epochs.follow(self.options)
         #: The pass that was advanced or begun last; None before the first iteration.
         self._latest: Pass | None = None
+        self.used = UsedBatches()
+        #: Called with this loader when a pass begins, or an earlier one is advanced again.
+        self.on_pass: dict[Any, Callable[[Loader], None]] = {}
 
     @property
     def is_within(self) -> bool:
@@ -104,6 +108,18 @@ class Loader:
         return latest if is_current else None
 
     @property
+    def is_held(self) -> bool:
+        """Whether the position is within the latest pass, which has not been left."""
+        current = self._current
+        return current is not None and not current.usage.is_left
+
+    @property
+    def latest(self) -> Pass:
+        """The pass that was advanced or begun last; available once one has begun."""
+        assert self._latest is not None
+        return self._latest
+
+    @property
     def is_left_peek(self) -> bool:
         """Whether the latest pass was a peek that has been left, which states do not count."""
         latest = self._latest
@@ -119,8 +135,7 @@ class Loader:
     @property
     def segment(self) -> Segment:
         """The segment of the pass that was advanced last."""
-        assert self._latest is not None
-        return self._latest.segment
+        return self.latest.segment
 
     @property
     def segment_start(self) -> Position:
@@ -174,8 +189,14 @@ class Loader:
         """Begin the next iteration, which is the remainder of a pass or a new pass."""
         self.recorder.begin()
         here = self.options.in_world()
-        self._latest = Pass(self.epochs, here, self.epochs.begin(consumer))
-        return self._latest
+        self._latest = current = Pass(self.epochs, here, self.epochs.begin(consumer))
+        self.used.begin(current.usage)
+        self._report_pass()
+        return current
+
+    def _report_pass(self) -> None:
+        for call in list(self.on_pass.values()):
+            call(self)
 
     def use_latest(self) -> None:
         """Count another used batch of the latest pass, of which the user takes the parts."""
@@ -247,6 +268,10 @@ class Loader:
                 current.yielded += size
             if offset >= current.border:
                 current.cross_border(offset)
+            if self._latest is not current:
+                self._latest = current
+                self.used.resume(current.usage)
+                self._report_pass()
             # Another iteration may have been advanced in the meantime, or an epoch set.
             self._latest, current.seen = current, epochs.changes
             # This comes last, and without a function call, because Ctrl-C takes effect after calls,

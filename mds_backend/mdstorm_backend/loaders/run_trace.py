@@ -23,11 +23,14 @@ _PASSES = 2
 
 
 class _Part(NamedTuple):
-    """The steps from `begin` up to `stop` are batches of a pass; None if the pass never ends."""
+    """The steps from `begin` up to `stop` are batches of a pass; None if the pass never ends.
+
+    If their rows are not known, `trace` is the reason.
+    """
 
     begin: int
     stop: int | None
-    trace: Trace
+    trace: Trace | str
 
 
 class RunTrace:
@@ -39,7 +42,8 @@ class RunTrace:
     ----------
     parts : sequence of tuple
         For each time that the loader began or resumed, in this order: the step, and the trace from
-        there on. It takes the place of all later steps of the traces before it.
+        there on, or the reason why it is not known. It takes the place of all later steps of the
+        traces before it.
     dataset : object
         The data, whose rows have the numbers that are listed: see `dataset`.
 
@@ -49,7 +53,7 @@ class RunTrace:
         ``dataset[trace.rows(step)]`` are the rows of a step, decoded as the loader decodes them.
     """
 
-    def __init__(self, parts: Sequence[tuple[int, Trace]], dataset: Any) -> None:
+    def __init__(self, parts: Sequence[tuple[int, Trace | str]], dataset: Any) -> None:
         self.dataset = dataset
         self._parts: list[_Part] = []
         stop = None
@@ -75,7 +79,7 @@ class RunTrace:
         Raises
         ------
         InvalidArgumentError
-            If there is no such step or rank.
+            If there is no such step or rank, or the rows of a step are not known.
         StateMismatchError
             If the state does not describe this rank.
         """
@@ -96,6 +100,10 @@ class RunTrace:
                 break
             last = steps.stop if stop is None else min(stop, steps.stop)
             if (first := max(begin, steps.start)) < last:
+                if isinstance(trace, str):
+                    raise InvalidArgumentError(
+                        f"the run does not show which rows step {first} has, because {trace}"
+                    )
                 yield trace.rows(range(first - begin, last - begin), rank)
 
     def where(self, row: int) -> Where:
@@ -112,6 +120,9 @@ class RunTrace:
         """
         reason = f"row {row} does not come before the next state"
         for begin, stop, trace in self._passes(_PASSES):
+            if isinstance(trace, str):
+                reason = f"the rows from step {begin} on are not known, because {trace}"
+                continue
             try:
                 found = trace.where(row)
             except InvalidArgumentError as error:
@@ -123,6 +134,8 @@ class RunTrace:
 
     def find(self, rows: Any, epochs: range | None = None) -> pa.Table:
         """Return every time that some rows come, up to the end of the last state's pass.
+
+        Steps whose rows are not known are left out.
 
         Parameters
         ----------
@@ -145,15 +158,21 @@ class RunTrace:
         """
         tables = []
         for begin, stop, trace in self._passes(1):
+            if isinstance(trace, str):
+                continue
             table = trace.find(rows, epochs if trace.num_batches() is None else None)
             steps = pc.add(table["batch"], begin)
             table = table.set_column(2, "batch", steps)
             tables.append(table if stop is None else table.filter(pc.less(steps, stop)))
-        return pa.concat_tables(tables)
+        return pa.concat_tables(tables or [self._known[-1].find([])])
 
     def shard_and_row(self, row: int) -> tuple[int, int]:
         """Return the number of the shard that holds a row, and the row's number in it."""
-        return self._parts[-1].trace.shard_and_row(row)
+        return self._known[-1].shard_and_row(row)
+
+    @property
+    def _known(self) -> list[Trace]:
+        return [one.trace for one in self._parts if isinstance(one.trace, Trace)]
 
     def _passes(self, most: int | None = None) -> Iterator[_Part]:
         """Yield the passes in the order of their steps; of the last state, at most this many."""
@@ -164,6 +183,9 @@ class RunTrace:
 def _passes_of(part: _Part) -> Iterator[_Part]:
     """Yield the passes from a state on, up to the step at which the next state begins."""
     begin, stop, trace = part
+    if isinstance(trace, str):
+        yield part
+        return
     while stop is None or begin < stop:
         count = trace.num_batches()
         end = begin + (count or 0)

@@ -93,21 +93,39 @@ class Trace:
         assert last is not None, "the pass never ends"
         return Trace(self._segment.options, position.beginning_of(last + 1))
 
-    def batches_until(self, other: Trace) -> int | None:
+    def batches_until(self, other: Trace, lanes: Sequence[Any] = ()) -> int | None:
         """Return how many batches come before another trace begins, on any number of ranks.
 
         None if it does not begin after one of the batches of this pass, or of a following one.
+
+        Parameters
+        ----------
+        other : Trace
+            The other trace.
+        lanes : sequence
+            The lanes of a state where the other trace begins, if known. None is returned if the
+            worlds that have read the epoch are others here.
         """
-        count, trace, goal = 0, self, _progress(other._segment.plan, other._segment.position)
-        while _progress(trace._segment.plan, trace._segment.position) <= goal:
-            for segment in trace._segment.onward():
-                if (found := _batches_until(segment.plan, goal)) is not None:
-                    return count + found
-                if not (batches := segment.plan.num_batches()):
-                    return None
-                count += batches
-            trace = trace.following()
+        count, goal = 0, _progress(other._segment.plan, other._segment.position)
+        for segment in self._segments():
+            if _progress(segment.plan, segment.position) > goal:
+                return None
+            if (found := _batches_until(segment.plan, goal)) is not None:
+                offset = segment.plan.offset_after(found) if found else None
+                here = () if offset is None else segment.plan.position(offset).lanes
+                is_other = lanes and here and [*map(list, here)] != [*map(list, lanes)]
+                return None if is_other else count + found
+            if not (batches := segment.plan.num_batches()):
+                return None
+            count += batches
         return None
+
+    def _segments(self) -> Iterator[Segment]:
+        """Yield the segments of this pass, and of those that follow it."""
+        trace = self
+        while True:
+            yield from trace._segment.onward()
+            trace = trace.following()
 
     def rows(self, batch: int | slice | Sequence[int], rank: int = 0) -> _Numbers:
         """Return the numbers of a batch's rows, in the order of the batch, as int64.

@@ -320,7 +320,7 @@ def test_steps_are_counted_from_a_given_one(data: Path, run: str) -> None:
     traced(trace, steps, 300)
     with pytest.raises(InvalidArgumentError, match=r"step 299 .* begins at step 300"):
         trace.rows(299)
-    for wrong in (-1, "x", range(0, 9, 2), slice(3)):
+    for wrong in (-1, "x", slice(3)):
         with pytest.raises(InvalidArgumentError, match="step must be an integer"):
             trace.rows(wrong)
 
@@ -331,7 +331,8 @@ def test_state_of_an_unknown_step_needs_the_step(data: Path, run: str) -> None:
     other = make_spark_converter((data / "mds").as_uri()).make_torch_dataloader(
         5, num_epochs=2, shuffling_queue_capacity=50, seed=5
     )
-    next(iter(other))
+    batches = iter(other)
+    next(batches)
     continue_as_another_process()
     loader = LOADERS["torch"](data, 0, 1)
     loader.load_state_dict(other.state_dict())
@@ -443,9 +444,9 @@ def test_image_that_has_changed_since_is_named(tmp_path: Path, run: str) -> None
 
 def test_run_does_not_decide_which_files_are_read(data: Path, run: str) -> None:
     lineage.log_state(LOADERS["files"](data, 0, 1))
-    logged = mlflow.artifacts.load_dict(f"runs:/{run}/mdstorm/training/states.json")
-    logged["states"][0]["data"]["files"]["files_below"] = ["/"]
-    mlflow.log_dict(logged, "mdstorm/training/states.json")
+    logged = mlflow.artifacts.load_dict(f"runs:/{run}/mdstorm/training/data/000000.json")
+    logged["files"]["files_below"] = ["/"]
+    mlflow.log_dict(logged, "mdstorm/training/data/000000.json")
     trace = lineage.load_trace(run)
     row = int(trace.rows(0)[0])
     with pytest.raises(InvalidArgumentError, match=r"not in an allowed .* trust in files_below"):
@@ -461,9 +462,9 @@ def test_directory_of_listed_files_is_named_by_who_loads_the_run(data: Path, run
     # Only a run that somebody wrote has relative paths here: a loader over a list refuses them.
     loader = converter_of(*listed).make_torch_dataloader(2, num_epochs=1)
     lineage.log_state(loader)
-    logged = mlflow.artifacts.load_dict(f"runs:/{run}/mdstorm/training/states.json")
-    logged["states"][0]["data"]["files"] = {"files": {"content": "name"}}
-    mlflow.log_dict(logged, "mdstorm/training/states.json")
+    logged = mlflow.artifacts.load_dict(f"runs:/{run}/mdstorm/training/data/000000.json")
+    logged["files"] = {"files": {"content": "name"}}
+    mlflow.log_dict(logged, "mdstorm/training/data/000000.json")
     with pytest.raises(InvalidArgumentError, match="is relative"):
         lineage.load_trace(run).dataset[0]
     named = lineage.load_trace(run, url=data.as_uri()).dataset[0]

@@ -139,6 +139,7 @@ class TFRun:
         self.by_python = False
         if self.current is not None:
             self.current.logs_endless = False
+            self.current.usage.count = self.counter()
 
     def end(self) -> None:
         """Record that the end of the iteration is used, if it has begun."""
@@ -151,6 +152,24 @@ class TFRun:
             # TensorFlow requests the end only of iterations that it uses up, however many batches
             # it may request before.
             current.usage.batches += current.usage.consumer.peek
+
+    def counter(self) -> Callable[[], int | None]:
+        """Return a function that counts used batches where TensorFlow takes them: see `count`."""
+        found = weakref.ref(self)
+        return lambda: None if (run := found()) is None else run.count()
+
+    def count(self) -> int | None:
+        """Return how many batches TensorFlow has used; None if it left the iteration early.
+
+        It may request batches ahead of use. If it requested the last one, it counts as used.
+        """
+        current, requested = self.current, min(self._following - 1, self.queue.num_read)
+        with suppress(StateMismatchError):
+            segment, offset, _ = self.queue.reached(requested)
+            position = segment.plan.position(offset)
+            if current is not None and current.here.is_last_epoch(position) and position.is_end:
+                return requested
+        return None
 
     def take(self) -> None:
         """Record that Python code has taken a batch."""
@@ -290,10 +309,12 @@ class TFRuns:
         run = expected or TFRun(self.loader.recorder)
         for under_way in self._open.values():
             under_way.reach()
-        self._run = run
         run.current = self.loader.begin(Consumer(peek=self._peek(expected is not None)))
+        self._run = run  # now, because the loader has counted the batches of the run before
         # Keras and others may count steps, and TensorFlow requests batches ahead of their use.
         run.current.logs_endless = run.by_python
+        if not run.by_python:
+            run.current.usage.count = run.counter()
         self._check_claim()
         return run
 
