@@ -19,13 +19,15 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.order import Batching, ExactOrder, Position
 from mdstorm_backend.order.chunk import numbers_of
 
-ROWS, SHARDS, BATCH = 8_000, 40, 32
+ROWS, SHARDS, BATCH, CLASSES = 8_000, 40, 32, 10
 #: What a loader with a queue as long as the data has, one with `shuffle_rows`, and so on.
 SETTINGS: dict[str, dict[str, Any]] = {
     "whole epoch": {"shuffle_shards": True, "window": ROWS},
     "whole epoch, shards in order": {"window": ROWS},
     "rows": {"shuffle_shards": True, "shuffle_rows": True},
     "window": {"shuffle_shards": True, "window": 400},
+    "queue": {"shuffle_shards": True, "queue": 200},
+    "queue for the whole epoch": {"shuffle_shards": True, "queue": ROWS},
 }
 #: How the rows of a rank are cut into batches: by loaders, functions, and readers of row groups.
 CUTS: dict[str, Batching] = {
@@ -132,3 +134,104 @@ def test_rows_of_two_ranks_meet_again_as_often_as_by_chance(
         for each in pairwise(epochs_of(SETTINGS[name], ranks, 6, seed=seed, cut=cut))
     ]
     assert 0.9 < np.mean(found) < 1.1
+
+
+def in_same_batch(steps: Numbers) -> float:
+    """Return how often stored neighbours are in the same global batch."""
+    return float((steps[1:] == steps[:-1]).mean()) / (pairs(steps) / (ROWS * (ROWS - 1.0)))
+
+
+def spread(steps: Numbers, rows: Numbers | None = None) -> float:
+    """Return the variance of the class counts of full batches, in a table sorted by class.
+
+    `steps` are those of `rows`, of all rows by default.
+    """
+    rows = np.arange(ROWS) if rows is None else rows
+    counts = np.zeros((steps.max() + 1, CLASSES))
+    np.add.at(counts, (steps, rows * CLASSES // ROWS), 1)
+    size, total = int(counts.sum(1).max()), len(rows)
+    counts = counts[counts.sum(1) == size]
+    shares = np.bincount(rows * CLASSES // ROWS, minlength=CLASSES) / total
+    chance = size * shares * (1 - shares) * (total - size) / (total - 1)
+    varies = chance > 0
+    return float((((counts - size * shares) ** 2).mean(0)[varies] / chance[varies]).mean())
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if "whole" in name])
+@pytest.mark.parametrize("ranks", [1, 2, 8])
+def test_whole_epoch_is_shuffled_as_by_chance(name: str, ranks: int) -> None:
+    epochs = list(epochs_of(SETTINGS[name], ranks, 24))
+    assert 0.9 < np.mean([in_same_batch(epoch.steps) for epoch in epochs]) < 1.1
+    # A global batch has equal parts of all lanes, so it varies less than by chance.
+    assert np.mean([spread(epoch.steps) for epoch in epochs]) < 1.1
+    for rank in range(ranks):
+        rows = np.flatnonzero(epochs[0].ranks == rank)
+        assert 0.8 < np.mean([spread(epoch.steps[rows], rows) for epoch in epochs]) < 1.2
+
+
+def sliding(pieces: list[Numbers], queue: int, draw: np.random.Generator) -> Numbers:
+    """Return the rows in the order of Petastorm's queue, which is refilled by whole row groups.
+
+    With 40 row groups of 500 rows, batches of 32 and a queue of 1,000, neighbours are in the same
+    batch 8.2 times as often as by chance, and the spread is 6.9. Petastorm 0.13.1 has 8.3 and 6.6.
+    """
+    held, found = np.empty(0, np.int64), []
+    for piece in pieces:
+        held = np.concatenate([held, piece])
+        while len(held) > max(queue, BATCH):
+            held = draw.permutation(held)
+            found.append(held[:BATCH])
+            held = held[BATCH:]
+    return np.concatenate([*found, draw.permutation(held)])
+
+
+#: Numbers of rows in the shards of a dataset.
+LAYOUTS: dict[str, Numbers] = {
+    **{f"{size} rows": np.full(ROWS // size, size) for size in (40, 200, 1000, 4000)},
+    "uneven": np.diff(
+        np.sort([0, *np.random.default_rng(1).choice(ROWS, 20, replace=False), ROWS])
+    ),
+}
+
+
+@pytest.mark.parametrize("ranks", [1, 8])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_queue_mixes_as_much_as_the_queue_of_petastorm(name: str, ranks: int) -> None:
+    bounds, draw = np.append(0, np.cumsum(LAYOUTS[name])), np.random.default_rng(3)
+    for queue in (100, 400, 1000, 36_000):
+        found: list[list[float]] = []
+        for epoch in range(12):
+            order = ExactOrder(7, True, queue=queue, follows_world=False)
+            ours = read(order, ranks, Batching(BATCH), Position(epoch), bounds)
+            theirs = []
+            for rank in range(ranks):
+                share = replace(order, rank=rank, world_size=ranks).rows(ROWS)
+                cuts = np.clip(bounds, share.start, share.stop).tolist()
+                pieces = [np.arange(*cut) for cut in pairwise(cuts) if cut[0] < cut[1]]
+                mixed = [pieces[number] for number in draw.permutation(len(pieces))]
+                theirs.append(sliding(mixed, queue, draw))
+            steps = epoch_of(ours).steps, epoch_of(theirs).steps
+            found.append([measure(each) for measure in (in_same_batch, spread) for each in steps])
+        same, same_there, spread_here, spread_there = np.mean(found, axis=0)
+        most = 1.2 if name == "uneven" else 1.1  # windows of whole shards are then uneven, too
+        assert same < most * max(same_there, 1), queue
+        assert spread_here < most * max(spread_there, 1), queue
+
+
+@pytest.mark.parametrize(("ranks", "after"), [(8, 1), (8, 2), (8, 3), (4, 2), (3, 8), (64, 1)])
+@pytest.mark.parametrize("name", ["whole epoch", "rows", "queue"])
+def test_batches_are_mixed_as_before_once_other_ranks_resume(
+    name: str, ranks: int, after: int
+) -> None:
+    bounds = np.linspace(0, ROWS, SHARDS + 1, dtype=np.int64)
+    found = []
+    for seed in range(1, 7):
+        order = ExactOrder(seed, follows_world=False, **SETTINGS[name])
+        whole = epoch_of(read(order, ranks, Batching(BATCH), Position(), bounds))
+        plan = replace(order, world_size=ranks).plan(Batching(BATCH), bounds, Position(), "")
+        position = plan.position(ROWS * 2 // 5 // (ranks * BATCH))
+        lanes = read(order, after, Batching(BATCH), position, bounds)
+        steps = np.concatenate([np.arange(len(lane)) // BATCH for lane in lanes])
+        found.append((spread(whole.steps), spread(steps, np.concatenate(lanes))))
+    before, resumed = np.mean(found, axis=0)
+    assert resumed < 1.5 * max(before, 1)
