@@ -78,8 +78,8 @@ class Chain:
         done = [False] * self.ranks
         for _ in range(self.draw.randint(0, 4)):
             self.peek()
-            # A state saved right after a peek counts the peeked batch as used, so read on first.
-            batches = self.draw.randint(1 if self.is_peeked else 0, 5)
+            # A single batch that is left would be a peek, which does not count.
+            batches = self.draw.choice([2, 3, 4, 5] if self.is_peeked else [0, 2, 3, 4, 5])
             self.steps.append(("take", batches))
             states = []
             for rank, loader in enumerate(self.loaders):

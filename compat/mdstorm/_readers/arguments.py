@@ -21,7 +21,7 @@ from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend import base
-from mdstorm_backend.order import Order, given_world, order_named
+from mdstorm_backend.order import Order, Weighting, given_world, order_named
 from mdstorm_backend.read import check_decode, check_num_epochs
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.tables import AsOf
@@ -171,7 +171,7 @@ class ReaderArguments:
 
     def check_no_chosen_rows(self, other: str) -> None:
         """Raise UnsupportedArgumentError if rows are chosen, since `other` may leave some out."""
-        for name in ("rows", "where"):
+        for name in ("rows", "where", "weights", "balance", "epoch_size"):
             if self.added[name] is not None:
                 raise UnsupportedArgumentError(
                     f"{name}= states the rows of an epoch, and {other} could leave some of them "
@@ -223,9 +223,22 @@ class ReaderArguments:
         return max(min(int(self.results_queue_size or _DEFAULT_RESULTS), self.workers + 2), 1)
 
     @property
-    def kind_of_order(self) -> type[Order]:
-        """The class of the order in which rows are read."""
-        return order_named(self.added["order"])
+    def weighting(self) -> Weighting | None:
+        """How often each row is drawn; None if each comes once."""
+        added = self.added
+        return Weighting.of(added["weights"], added["balance"], added["epoch_size"])
+
+    def order(self, seed: int | None) -> Order:
+        """Return the order in which rows are read, with a seed but without a share."""
+        shards, rows = bool(self.shuffle_row_groups), bool(self.shuffle_rows)
+        queue = max(int(self.shuffling_queue_capacity or 0), 0)
+        order = order_named(self.added["order"]).of_reader(seed, shards, rows, queue)
+        return order if self.weighting is None else order.weighted(self.weighting)
+
+    @base.cached_property
+    def kind_of_order(self) -> Order:
+        """The order in which rows are read, without a seed."""
+        return self.order(None)
 
     @base.cached_property
     def cache(self) -> CacheBase:
@@ -247,7 +260,9 @@ class ReaderArguments:
         if self.shuffle_row_drop_partitions != 1:
             raise no_cache_with("shuffle_row_drop_partitions > 1")
         if not self.kind_of_order.reads_parts:
-            raise no_cache_with(f"order={self.added['order']!r}")
+            weighting = self.weighting
+            given = f"order={self.added['order']!r}" if weighting is None else weighting.argument
+            raise no_cache_with(given)
         if self.added["on_corrupt"] == "skip":
             raise no_cache_with("on_corrupt='skip'")
         if self.added["files"]:  # the cache would not see that a file has changed

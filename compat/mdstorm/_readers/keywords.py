@@ -25,7 +25,7 @@ from mdstorm_backend import base
 from mdstorm_backend.base import Argument, declared
 from mdstorm_backend.format import check_decimals, check_float_dtype
 from mdstorm_backend.loaders import arguments
-from mdstorm_backend.order import order_named
+from mdstorm_backend.order import check_epoch_size, order_named
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -90,6 +90,19 @@ class AddedKeywords(TypedDict, total=False):
     ]
     rows: arguments.Rows
     where: arguments.Where
+    weights: arguments.Weights
+    balance: arguments.Balance
+    epoch_size: Annotated[
+        int | None,
+        Argument(
+            None,
+            """int, optional
+            Number of rows in an epoch over all ranks, by default as many as there are. Which rows
+            these are is drawn for each epoch, equally often without `weights` and `balance`.
+            """,
+            check_epoch_size,
+        ),
+    ]
     row_numbers: arguments.RowNumbers
     files: arguments.Files
     files_below: arguments.FilesBelow

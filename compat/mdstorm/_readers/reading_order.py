@@ -27,9 +27,7 @@ def sample_order(arguments: ReaderArguments, *, is_shared: bool = False) -> Orde
     if arguments.shard_seed is not None:
         warn_user("shard_seed was deprecated and will be removed in future versions: use seed")
     seed = seed_of(arguments, is_shared or arguments.is_share)
-    shards, rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
-    queue = max(int(arguments.shuffling_queue_capacity or 0), 0)
-    order = arguments.kind_of_order.of_reader(seed, shards, rows, queue)
+    order = arguments.order(seed)
     if arguments.is_share and not arguments.is_auto:
         share = World(int(arguments.cur_shard or 0), int(arguments.shard_count or 1))
         order = order.share_of(share)
@@ -38,8 +36,7 @@ def sample_order(arguments: ReaderArguments, *, is_shared: bool = False) -> Orde
 
 def draws_seed(arguments: ReaderArguments) -> bool:
     """Whether each process that uses these arguments draws its own random permutations."""
-    shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
-    return bool(shuffles) and seed_of(arguments, arguments.is_share) is None
+    return arguments.kind_of_order.uses_seed and seed_of(arguments, arguments.is_share) is None
 
 
 def seed_of(arguments: ReaderArguments, is_shared: bool) -> int | None:

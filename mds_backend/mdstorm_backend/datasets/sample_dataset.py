@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from mdstorm_backend.base import check_names, require, warn_user
 from mdstorm_backend.datasets.description import describe_dataset
 from mdstorm_backend.datasets.filters import check_where
+from mdstorm_backend.datasets.kept_values import kept_values
 from mdstorm_backend.datasets.matching_rows import matching_numbers
 from mdstorm_backend.datasets.row_choice import as_array, numbers_of_rows
 from mdstorm_backend.datasets.sample_access import pick
@@ -279,6 +280,7 @@ class SampleDataset(Described, SampleSource, ABC):
         if order.follows_world:
             order = order.share_of(find_world())
         order = order.over([StreamShape(self.shard_sizes)], chosen=self.chosen is not None)
+        order = order.of_data(self)
         batching = Batching(int(batch_size), num_epochs=num_epochs and int(num_epochs))
         first = order.plan(batching, self.bounds, Position(), self.url)
         _ = first.resolved_start  # raises an error if there are more ranks than rows
@@ -358,6 +360,27 @@ class SampleDataset(Described, SampleSource, ABC):
         """
         check_where("where", where)
         return np.array(as_array(matching_numbers(self, range(len(self)), where)))
+
+    def keep_values(
+        self, column: str, what: str, make: Callable[[Iterator[pa.Array]], bytes]
+    ) -> bytes:
+        """Return what is made from the values of a column, once on each machine: see `kept_values`.
+
+        Parameters
+        ----------
+        column : str
+            The column, whose type may be any.
+        what : str
+            Describes what is made.
+        make : callable
+            Is called with the values in pieces, one after another, and returns the result.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If there is no such column.
+        """
+        return kept_values(self, column, what, make)
 
     def to_table(self, columns: Sequence[str] | None = None, *, rows: Any = None) -> pa.Table:
         """Read the dataset, or some rows of it, as one Arrow table.

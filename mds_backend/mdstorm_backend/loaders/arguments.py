@@ -22,6 +22,7 @@ from mdstorm_backend.datasets import (
     check_where,
 )
 from mdstorm_backend.format import MAX_IMAGE_BYTES
+from mdstorm_backend.order import check_column, check_weights
 from mdstorm_backend.storage import MAX_FILE_BYTES
 
 FillNulls: TypeAlias = Annotated[
@@ -124,6 +125,29 @@ Where: TypeAlias = Annotated[
         batches. Each machine evaluates them once, and keeps the result in its cache.
         """,
         check_where,
+    ),
+]
+Weights: TypeAlias = Annotated[
+    str | Sequence[float] | npt.NDArray[Any] | None,
+    Argument(
+        None,
+        """str or sequence of float, optional
+        Column with a weight for each row, or one weight for each row of the dataset, from 0 in
+        stored order. An epoch then has as many rows as the dataset or `epoch_size`, and each row
+        comes as often as its weight states relative to the others: ⌊e⌋ or ⌈e⌉ times if e is
+        expected, never if its weight is 0. Each machine reads the column once.
+        """,
+        check_weights,
+    ),
+]
+Balance: TypeAlias = Annotated[
+    str | None,
+    Argument(
+        None,
+        """str, optional
+        Column of classes, which then come equally often in an epoch, as with `weights`.
+        """,
+        check_column,
     ),
 ]
 RowNumbers: TypeAlias = Annotated[

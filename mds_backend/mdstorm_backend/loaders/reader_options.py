@@ -147,7 +147,7 @@ class ReaderOptions:
         object.__setattr__(self, "columns", columns)
         dataset, is_chosen = self.dataset, self.dataset.chosen is not None
         order = self.order.over([StreamShape(dataset.shard_sizes)], chosen=is_chosen)
-        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "order", order.of_data(dataset))
 
     @property
     def drops_rows(self) -> bool:

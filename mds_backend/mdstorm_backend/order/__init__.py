@@ -26,6 +26,13 @@ from mdstorm_backend.order.order import (
 from mdstorm_backend.order.plan import Batching, Plan, Position, Samples
 from mdstorm_backend.order.row_plan import ROWS_UNKNOWN, RowPlan
 from mdstorm_backend.order.streams import StreamShape, StreamWeight
+from mdstorm_backend.order.weighted_order import WeightedOrder
+from mdstorm_backend.order.weighting import (
+    Weighting,
+    check_column,
+    check_epoch_size,
+    check_weights,
+)
 from mdstorm_backend.order.world import World, find_world, given_world
 
 __all__ = [
@@ -42,9 +49,14 @@ __all__ = [
     "Samples",
     "StreamShape",
     "StreamWeight",
+    "WeightedOrder",
+    "Weighting",
     "World",
     "ceil_div",
+    "check_column",
+    "check_epoch_size",
     "check_order",
+    "check_weights",
     "find_world",
     "given_world",
     "order_named",

@@ -9,7 +9,7 @@ several windows are read in turns, a chunk is `RowsInTurn`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -241,19 +241,35 @@ class Permutation:
         return row
 
 
+class Window(Protocol):
+    """Samples of a few shards that can be kept open together, such as a `ShardWindow`."""
+
+    @property
+    def shards(self) -> Numbers:
+        """Numbers of the shards."""
+
+    def __len__(self) -> int: ...
+
+    def rows(self, part: range) -> ShardRows:
+        """Return the samples at the given positions."""
+
+    def places(self, samples: Numbers) -> tuple[Numbers, Numbers]:
+        """Return which of the ascending `samples` are in the window, and their positions in it."""
+
+
 @dataclass(frozen=True)
 class RowsOnDemand:
     """Samples of a window, whose order is computed when they are read.
 
     Attributes
     ----------
-    window : ShardWindow
+    window : Window
         The window that holds the samples.
     part : range
         Their positions in the permuted window.
     """
 
-    window: ShardWindow
+    window: Window
     part: range
 
     def __len__(self) -> int:

@@ -33,6 +33,7 @@ from mdstorm_backend.order.order import DEFAULT_SEED, Order
 from mdstorm_backend.order.plan import Batching, Plan, Position
 from mdstorm_backend.order.row_plan import RowPlan
 from mdstorm_backend.order.state_values import LATEST_RULE, lanes_of, number
+from mdstorm_backend.order.weighting import Weighting
 from mdstorm_backend.order.windows import Windows
 from mdstorm_backend.order.world import World
 
@@ -160,9 +161,9 @@ class ExactOrder(Order):
         shuffles = (("shards", self.shuffle_shards), ("rows", self.shuffles))
         shuffled = [what for what, is_shuffled in shuffles if is_shuffled]
         if not shuffled:
-            return "exact order, sequential"
+            return f"{self.name} order, sequential"
         seed = self.seed or (DEFAULT_SEED if self.is_share else "drawn at random")
-        return f"exact order, {' and '.join(shuffled)} shuffled, seed {seed}"
+        return f"{self.name} order, {' and '.join(shuffled)} shuffled, seed {seed}"
 
     def rows_of_rank(self, num_rows: int) -> int | None:
         """Return how many rows this rank reads, or None if there are fewer rows than ranks."""
@@ -213,6 +214,12 @@ class ExactOrder(Order):
     def with_queue(self, queue: int) -> ExactOrder:
         """Return the same order, with rows shuffled as by a queue of this capacity."""
         return replace(self, window=0, queue=queue)
+
+    def weighted(self, weighting: Weighting) -> Order:
+        """Return the order that draws rows by weights, and is shuffled and shared like this one."""
+        from mdstorm_backend.order.weighted_order import WeightedOrder  # is an ExactOrder
+
+        return WeightedOrder(**vars(self), weighting=weighting)
 
     def settled(self, *, follows_world: bool) -> ExactOrder:
         """Return the same order with a fixed seed, and a share that may follow the world."""

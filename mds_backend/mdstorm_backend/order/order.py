@@ -16,6 +16,7 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, Stat
 from mdstorm_backend.order.chunk import Numbers
 from mdstorm_backend.order.plan import Batching, Plan, Position
 from mdstorm_backend.order.streams import StreamShape, StreamWeight
+from mdstorm_backend.order.weighting import WeighedRows, Weighting
 from mdstorm_backend.order.world import World
 
 if TYPE_CHECKING:
@@ -168,9 +169,26 @@ class Order(ABC):
         """
         if weightings := [shape.weighting for shape in shapes if shape.weighting]:
             raise InvalidArgumentError(
-                f"a stream has a weight, but the {self.name} order reads every sample once: omit "
+                f"a stream has a weight, but the {self.name} order does not weight streams: omit "
                 f"its argument {weightings[0]}, or read in the elastic order"
             )
+        return self
+
+    def weighted(self, weighting: Weighting) -> Order:
+        """Return the order that draws rows by weights, and is shuffled and shared like this one.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If this order cannot draw rows.
+        """
+        raise InvalidArgumentError(
+            f"{weighting.argument} draws the rows of an epoch, which the {self.name} order cannot: "
+            "leave out the argument, or read in the exact order"
+        )
+
+    def of_data(self, rows: WeighedRows) -> Self:
+        """Return the order for a dataset, with what it has to know of the values of the rows."""
         return self
 
     @property

@@ -12,9 +12,10 @@ from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.elastic.elastic_settings import SETTINGS
+from mdstorm_backend.elastic.sampling import parse_epoch_size
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
-from mdstorm_backend.order import Order, check_order, given_world
+from mdstorm_backend.order import ExactOrder, Order, Weighting, check_order, given_world
 from mdstorm_backend.read import check_decode
 from mdstorm_backend.storage import check_no_secrets
 
@@ -74,7 +75,12 @@ class DatasetSettings(SimpleNamespace):
         ArgumentTypeError
             If `order` has the wrong type.
         """
-        order = self.elastic_order() if self.order is None else self._given_order(self.order)
+        weighting = self.weighting
+        if self.order is not None:
+            order = self._given_order(self.order)
+        else:
+            order = self.elastic_order() if weighting is None else self._exact_order()
+        order = order if weighting is None else order.weighted(weighting)
         shapes = [each._mdstorm.shape() for each in self.streams]
         order.over(shapes, chosen=self.rows is not None or self.where is not None)
         if self.world is None:
@@ -86,6 +92,13 @@ class DatasetSettings(SimpleNamespace):
             )
         return order.share_of(given_world(self.world))
 
+    @property
+    def weighting(self) -> Weighting | None:
+        """How often each row is drawn; None without `weights` and `balance`."""
+        if self.weights is None and self.balance is None:
+            return None
+        return Weighting.of(self.weights, self.balance, parse_epoch_size(self.epoch_size))
+
     def elastic_order(self) -> ElasticOrder:
         """Return an elastic order with these settings, whose share follows the world."""
         settings = {name: getattr(self, name) for name in _ORDER_SETTINGS}
@@ -94,12 +107,28 @@ class DatasetSettings(SimpleNamespace):
             self.batch_size or 1, **settings, states_batch_size=is_stated, follows_world=True
         )
 
-    def _given_order(self, order: object) -> Order:
-        if given := [n for n, value in _ORDER_SETTINGS.items() if getattr(self, n) != value]:
+    def _exact_order(self) -> Order:
+        """Return an exact order that shuffles as the settings state."""
+        self._check_unused(
+            "weights=… or balance=…", "shuffle", "shuffle_seed", "shuffle_block_size"
+        )
+        window = (self.shuffle and self.shuffle_block_size) or 0
+        order = ExactOrder(self.shuffle_seed, shuffle_shards=self.shuffle, window=window)
+        return order.settled(follows_world=True)
+
+    def _check_unused(self, given: str, *used: str) -> None:
+        """Raise InvalidArgumentError if settings of the elastic order are set that are not used."""
+        if self.weighting is not None:
+            used = (*used, "epoch_size")
+        settings = {name: value for name, value in _ORDER_SETTINGS.items() if name not in used}
+        if unused := [name for name, value in settings.items() if getattr(self, name) != value]:
             raise InvalidArgumentError(
-                f"with order=…, {', '.join(given)} would have no effect: pass either order=… or "
+                f"with {given}, {', '.join(unused)} would have no effect: pass either {given} or "
                 "these arguments"
             )
+
+    def _given_order(self, order: object) -> Order:
+        self._check_unused("order=…")
         order = check_order(order)
         return order.settled(follows_world=order.world_size == 1)
 

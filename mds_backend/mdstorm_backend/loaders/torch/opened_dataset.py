@@ -202,7 +202,10 @@ class OpenedDataset:
             If the constructor would raise it for the same value.
         """
         settings = self.settings.changed(**{name: value})
-        if settings.order is None:
+        if settings.order is None and settings.weighting is not None:
+            order, before = settings.new_order(), self.order
+            self.order = order if before.follows_world else order.share_of(before.world)
+        elif settings.order is None:
             elastic, before = settings.elastic_order(), self.order
             if settled := self._settled():
                 kept = {key: value for key, value in settled.items() if key != name}

@@ -156,6 +156,13 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         Conditions on columns, as tuples ``(column, operator, value)`` or as an expression: an epoch
         consists of exactly the rows that match, among `rows` if given, and all ranks have equal
         batches. Each machine evaluates them once, and keeps the result in its cache.
+    weights : str or sequence of float, optional
+        Column with a weight for each row, or one weight for each row of the dataset, from 0 in
+        stored order. An epoch then has as many rows as the dataset or `epoch_size`, and each row
+        comes as often as its weight states relative to the others: ⌊e⌋ or ⌈e⌉ times if e is
+        expected, never if its weight is 0. Each machine reads the column once.
+    balance : str, optional
+        Column of classes, which then come equally often in an epoch, as with `weights`.
     row_numbers : str, optional
         Name of a column to add, int64, with the number of each row in the dataset, from 0 in stored
         order over all streams. `rows` takes these numbers, and ``trace`` returns them. They hold
@@ -244,6 +251,8 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         world: Any = None,
         rows: arguments.Rows = None,
         where: arguments.Where = None,
+        weights: arguments.Weights = None,
+        balance: arguments.Balance = None,
         row_numbers: arguments.RowNumbers = None,
         files: arguments.Files = None,
         files_below: arguments.FilesBelow = None,

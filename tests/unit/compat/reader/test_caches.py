@@ -37,7 +37,7 @@ ADDED: dict[str, tuple[dict[str, Any], bool]] = {
 }
 #: Arguments that raise an error with a cache, that choose the files, and a limit for errors.
 WITHOUT_ROW = {
-    *("order", "on_corrupt", "files", "version", "timestamp"),
+    *("order", "on_corrupt", "files", "version", "timestamp", "weights", "balance", "epoch_size"),
     *("max_image_bytes", "max_file_bytes", "files_below"),
 }
 
