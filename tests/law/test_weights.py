@@ -27,6 +27,8 @@ from mdstorm import convert, make_batch_reader
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend.order.draws import Draws
+from mdstorm_backend.order.weighting import RowWeights
 
 ROWS, PER_SHARD = 223, 31
 IDS = np.arange(ROWS)
@@ -280,3 +282,13 @@ def test_shares_of_classes_are_within_chance(stores: dict[str, Path]) -> None:
         chance = np.sqrt(even * (1 - even) / 111)
         assert np.std(shares, axis=0).max() <= 1.2 * chance
         assert np.abs(np.mean(shares, axis=0) - even).max() <= 4 * chance / np.sqrt(40)
+
+
+def test_shards_are_visited_as_often_as_their_draws_need() -> None:
+    """Products of sums, sizes and rows exceed 64 bits."""
+    values = np.full(400_000, 43_383_509, np.uint32)
+    values[::100] = 2**32 - 1
+    values[:100_000] = 2**32 - 1
+    draws = Draws(RowWeights.of(values), np.arange(0, 400_001, 50_000), 10**8, True, "")
+    share = values.reshape(-1, 50_000).sum(axis=1, dtype=np.float64) / values.sum(dtype=np.float64)
+    assert draws.visits.tolist() == np.ceil(share * 10**8 / 50_000).tolist()

@@ -100,7 +100,7 @@ class Draws:
         """Number of visits of each shard, at least one, the same in all epochs."""
         if not self.size or not self.is_mixed:
             return np.ones(len(self.bounds) - 1, np.int64)
-        rows = np.maximum(np.diff(self.bounds), max(self.size // _MOST_VISITS, 1))
+        rows = np.maximum(np.diff(self.bounds), max(self.size // _MOST_VISITS, 1)).astype(object)
         found: Numbers = -(-self.lengths * self.size // (self.total * rows))
         return np.maximum(found.astype(np.int64), 1)
 

@@ -21,8 +21,10 @@ from mdstorm_backend.order.plan import Batching, Plan, Position
 from mdstorm_backend.order.weighting import RowWeights, WeighedRows, Weighting
 from mdstorm_backend.order.world import World
 
-#: Bytes of stored rows in a window, if rows are shuffled and no window is given.
+#: Bytes of stored rows in a window, if rows are shuffled and no window is given, and most rows:
+#: more would hardly reduce repeated rows in a batch, and delay the first one.
 _WINDOW_BYTES = 256 << 20
+_MOST_IN_WINDOW = 1 << 20
 
 
 @suggests_fields
@@ -62,15 +64,15 @@ class WeightedOrder(ExactOrder):
     def of_data(self, rows: WeighedRows) -> WeightedOrder:
         """Return the order with the draws of a dataset's rows.
 
-        If shards are shuffled without a window, it is one with 256 MiB of rows.
+        If shards are shuffled without a window, it is one with 256 MiB of rows, or a million.
         """
         if self.draws is not None and self.draws.fingerprint == rows.fingerprint:
             return self
         order = self._drawing(self.weighting.weights_of(rows), rows.bounds, rows.fingerprint)
         if self.shuffles or not self.shuffle_shards:
             return order
-        count = int(rows.bounds[-1])
-        return replace(order, window=max(_WINDOW_BYTES * count // max(rows.nbytes, 1), 1))
+        window = _WINDOW_BYTES * int(rows.bounds[-1]) // max(rows.nbytes, 1)
+        return replace(order, window=min(max(window, 1), _MOST_IN_WINDOW))
 
     def _drawing(
         self, weights: RowWeights | None, bounds: Numbers, fingerprint: str
