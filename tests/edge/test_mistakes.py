@@ -128,7 +128,11 @@ ODD = in_lambda(["id"], lambda id: id % 2 == 1)
 #: Invalid calls (given a Parquet and an MDS URL), the built-in errors they raise, and messages.
 MISTAKES: list[Row] = [
     # arguments of loaders
-    (lambda p, m: torch_batch(m, batch_size="32"), ValueError, "integer or None, found '32'"),
+    (
+        lambda p, m: torch_batch(m, batch_size="32"),
+        ValueError,
+        "integer of at least 1 or None, found '32'",
+    ),
     (lambda p, m: torch_batch(m, batchsize=32), TypeError, "did you mean batch_size"),
     (lambda p, m: torch_batch(m, shuffle=True), TypeError, "use shuffle_rows"),
     (lambda p, m: torch_batch(m, drop_last=True), TypeError, "skip it in your loop"),

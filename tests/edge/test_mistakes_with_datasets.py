@@ -182,7 +182,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: convert(p, compression="lzma"), ValueError, "'lzma' is unknown: use None or one"),
     (lambda p, m: convert(p, workers=0), ValueError, "found 0"),
     (lambda p, m: convert(Path("/nope/p")), FileNotFoundError, "neither a Parquet file nor a dir"),
-    (lambda p, m: convert(m), ValueError, "needs no conversion"),
+    (lambda p, m: convert(m), ValueError, "not Parquet, so it cannot be converted"),
     (lambda p, m: convert(beside(p, "empty")), FileNotFoundError, "whether the job that writes t"),
     # names
     (lambda p, m: import_from("mdstorm", "make_spark_converter"), ImportError, "it is mdstorm.spa"),

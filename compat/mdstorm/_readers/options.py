@@ -94,7 +94,8 @@ def reader_options(
     with _naming_columns_left_out(source):
         contents = file_columns(source.schema, added["files"], source.url)
         schema = Schema((*source.schema, *contents))
-        schema = select_fields(schema, arguments.schema_fields, decoded, _made_by(arguments))
+        others = (*_made_by(arguments), *source.columns_left_out)
+        schema = select_fields(schema, arguments.schema_fields, decoded, others)
         schema = Schema((*_stored_only(schema), *contents))
     masks = tuple(added["null_masks"] or ())
     _check_read(schema, source.schema, [*(added["fill_nulls"] or ()), *masks])

@@ -23,7 +23,7 @@ _OR_AS_FLOATS = ', or pass decimals="float64" for arrays of numbers'
 
 
 def select_fields(
-    schema: Schema, fields: Any, decoded: Collection[str] = (), made: Collection[str] = ()
+    schema: Schema, fields: Any, decoded: Collection[str] = (), others: Collection[str] = ()
 ) -> Schema:
     """Return the columns that ``schema_fields`` selects, in stored order.
 
@@ -37,8 +37,9 @@ def select_fields(
         warning, as in Petastorm.
     decoded : collection of str
         Columns of images to decode, which are never skipped.
-    made : collection of str
-        Columns that other arguments make, which `fields` may name.
+    others : collection of str
+        Names that `fields` may have: of columns that other arguments make, and of those that were
+        left out with a warning.
 
     Raises
     ------
@@ -54,7 +55,7 @@ def select_fields(
     if fields is None or (isinstance(fields, Collection) and not fields):
         chosen = _plain_columns(schema, decoded)
     else:
-        chosen = _matching_columns(schema, fields, made)
+        chosen = _matching_columns(schema, fields, others)
     if not chosen:
         names = list(schema.names)
         nearest = "".join(did_you_mean(f, names) for f in fields or () if isinstance(f, str))
@@ -71,7 +72,9 @@ def select_fields(
     return schema.select(chosen)
 
 
-def _matching_columns(schema: Schema, fields: Collection[Any], made: Collection[str]) -> list[str]:
+def _matching_columns(
+    schema: Schema, fields: Collection[Any], others: Collection[str]
+) -> list[str]:
     """Return the columns that fields or expressions match; warn about names that match none."""
     patterns = [re.compile(pattern) for pattern in field_patterns(fields)]
     for field in fields:
@@ -83,7 +86,7 @@ def _matching_columns(schema: Schema, fields: Collection[Any], made: Collection[
     chosen = [name for name in schema.names if any(p.fullmatch(name) for p in patterns)]
     expressions = [field for field in fields if isinstance(field, str)]
     warn_of_prefixes(schema.names, set(schema.names).difference(chosen), expressions)
-    for expression in [each for each in expressions if each not in made] if chosen else ():
+    for expression in [each for each in expressions if each not in others] if chosen else ():
         is_void = not any(re.match(expression, name) for name in schema.names)
         if is_void and (expression.isidentifier() or did_you_mean(expression, schema.names)):
             known = choose_among(expression, schema.names)

@@ -61,6 +61,8 @@ class Pins:
     ) -> None:
         self.directory = directory
         self._pins = {} if known is None else dict(known)
+        #: Inode of the directory when its files were pinned.
+        self._inode: int | None = None
         if known is None:
             self.pin(names)
 
@@ -79,6 +81,7 @@ class Pins:
         except OSError:  # reported when a file is opened
             return
         try:
+            self._inode = os.fstat(folder).st_ino
             names = list(names)
             groups = [names[at : at + _AT_A_TIME] for at in range(0, len(names), _AT_A_TIME)]
             for number, group in enumerate(groups):
@@ -113,8 +116,12 @@ class Pins:
     def agree(self, names: Iterable[str]) -> bool:
         """Whether files and directories still have the size and time with which they were pinned.
 
-        A directory's time changes if a file in it is added, removed or replaced by another one.
+        A directory's time changes if a file in it is added, removed or replaced by another one. A
+        directory that was replaced by a copy may have its time, but is another one.
         """
+        here = _stat(self.directory)
+        if here is None or here.st_ino != self._inode:
+            return False
         found = {name: _stat(self.path(name)) for name in names}
         return all(now is not None and self._pins.get(n) == _pin(now) for n, now in found.items())
 

@@ -24,7 +24,7 @@ MISTAKES = [
     ("convert /nope OUT", 3, "Check the URL"),
     ("convert CSV OUT", 2, "is not a Parquet file"),
     ("convert EMPTY OUT", 3, "has no Parquet files"),
-    ("convert M OUT", 2, "needs no conversion"),
+    ("convert M OUT", 2, "not Parquet, so it cannot be converted"),
     ("convert P OUT --dtype float16", 2, "is not one of 'float32', 'float64'"),
     ("convert P OUT --columns no", 2, "among ['id', 'x', 's']"),
     ("convert P OUT --shard-size big", 2, "such as '64mb'"),
