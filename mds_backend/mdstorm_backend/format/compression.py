@@ -57,7 +57,8 @@ def level_of(compression: str) -> int | None:
 def check_compression(compression: str | None) -> None:
     """Raise InvalidArgumentError unless `compression` is None, ``"name"`` or ``"name:level"``."""
     if compression is not None:
-        check_text("compression", compression)
+        if compression != "":  # of which `_parse` says which names there are
+            check_text("compression", compression)
         _parse(compression)
 
 
