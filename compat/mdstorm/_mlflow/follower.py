@@ -17,8 +17,14 @@ from weakref import ref
 
 from mdstorm._mlflow.states import LoggedState, LoggedStates
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.loaders import Loader, ReaderOptions, Trace, UsedBatches
-from mdstorm_backend.loaders.state import read_state, write_state
+from mdstorm_backend.loaders import (
+    Loader,
+    ReaderOptions,
+    Trace,
+    UsedBatches,
+    read_state,
+    write_state,
+)
 from mdstorm_backend.order import Position
 
 _logger = logging.getLogger(__name__)

@@ -22,6 +22,7 @@ from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.run_trace import RunTrace
 from mdstorm_backend.loaders.segment import Segment
+from mdstorm_backend.loaders.state import read_state, write_state
 from mdstorm_backend.loaders.trace import Trace, trace_of_state
 from mdstorm_backend.loaders.used_batches import UsedBatches
 
@@ -51,5 +52,7 @@ __all__ = [
     "describe_data",
     "describe_order",
     "null_error",
+    "read_state",
     "trace_of_state",
+    "write_state",
 ]

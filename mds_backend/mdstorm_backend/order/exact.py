@@ -29,7 +29,7 @@ from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order.chunk import Chunk, Numbers, Permutation, RowsOnDemand, ShardWindow
 from mdstorm_backend.order.exact_plan import ExactPlan
 from mdstorm_backend.order.lanes import EpochLanes, Lanes
-from mdstorm_backend.order.order import DEFAULT_SEED, Order
+from mdstorm_backend.order.order import DEFAULT_SEED, Order, order_named
 from mdstorm_backend.order.plan import Batching, Plan, Position
 from mdstorm_backend.order.row_plan import RowPlan
 from mdstorm_backend.order.state_values import LATEST_RULE, lanes_of, number
@@ -217,9 +217,9 @@ class ExactOrder(Order):
 
     def weighted(self, weighting: Weighting) -> Order:
         """Return the order that draws rows by weights, and is shuffled and shared like this one."""
-        from mdstorm_backend.order.weighted_order import WeightedOrder  # is an ExactOrder
-
-        return WeightedOrder(**vars(self), weighting=weighting)
+        kind: Any = order_named("weighted")  # its module imports this one
+        order: Order = kind(**vars(self), weighting=weighting)
+        return order
 
     def settled(self, *, follows_world: bool) -> ExactOrder:
         """Return the same order with a fixed seed, and a share that may follow the world."""
