@@ -175,6 +175,10 @@ def sets_epoch(loader: Any, **given: Any) -> Any:
     return taken(loader), json.dumps(loader.state_dict(*[SIZE] * hasattr(loader, "streams")))
 
 
+#: Arguments that are one integer or several.
+LISTS = {"batch"}
+
+
 @dataclass(frozen=True)
 class Entry:
     """A function with arguments; `call` returns what it does with some of them, given the data."""
@@ -197,7 +201,8 @@ class Entry:
             return ["False"] if isinstance(parameter.default, bool) else [Meaningless()]
         lowest = {**LOWEST, **self.lowest}[parameter.name]
         below = [] if lowest is None else [lowest - 1, np.int8(lowest - 1), -(1 << 64)]
-        return [Meaningless(), "x", 1.5, np.float32(1.5), float("nan"), b"1", [], *below]
+        empty: list[Any] = [] if parameter.name in LISTS else [[]]
+        return [Meaningless(), "x", 1.5, np.float32(1.5), float("nan"), b"1", *empty, *below]
 
 
 #: Arguments that say what is read, and some whose values have other rules.

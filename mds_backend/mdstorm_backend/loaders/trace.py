@@ -348,8 +348,9 @@ def consecutive(numbers: object, name: str, forms: str) -> list[range]:
     """
     if isinstance(numbers, range) and numbers.step == 1 and numbers.start >= 0:
         return [numbers] if numbers else []
-    several = [*numbers] if isinstance(numbers, Iterable) else [numbers]
-    if not all(is_integer(number) and number >= 0 for number in several):
+    is_text = isinstance(numbers, (str, bytes))
+    several = [*numbers] if isinstance(numbers, Iterable) and not is_text else [numbers]
+    if not all(is_integer(number) and 0 <= number < 1 << 63 for number in several):
         raise InvalidArgumentError(
             f"{name} must be an integer of at least 0, {forms}, found {numbers!r}"
         )

@@ -97,8 +97,8 @@ def test_shuffling_queue_shuffles_windows_of_whole_shards(
 ) -> None:
     rows = rows_of(many, read, shuffling_queue_capacity=13, seed=5)
     assert rows != sorted(rows)
-    for start in range(0, ROWS, 24):
-        assert sorted(rows[start : start + 24]) == list(range(start, start + 24))
+    for start in range(0, ROWS, 48):  # two windows of four shards: see `Windows`
+        assert sorted(rows[start : start + 48]) == list(range(start, start + 48))
     for none in (None, 0, -1) if read is with_torch else (None, 0):
         assert rows_of(many, read, shuffling_queue_capacity=none) == list(range(ROWS))
 

@@ -146,7 +146,8 @@ def test_state_after_damaged_images_resumes_with_next_row(
     with converter.make_torch_dataloader(**options) as loader:
         batches = [batch["n"].tolist() for batch in loader]
     with converter.make_torch_dataloader(**options) as loader:
-        begun = [batch["n"].tolist() for batch in islice(loader, taken)]
+        iterator = iter(loader)
+        begun = [batch["n"].tolist() for batch in islice(iterator, taken)]
         state = loader.state_dict()
     with converter.make_torch_dataloader(**options) as loader:
         loader.load_state_dict(state)

@@ -24,6 +24,8 @@ pytestmark = [
 ]
 
 ROWS = 400
+#: Rows of the largest item that a dataset yields.
+LARGEST = 20
 READ: dict[str, Any] = {"num_epochs": 1, "seed": 3, "shuffle_row_groups": True}
 
 
@@ -106,14 +108,17 @@ def remaining_after(
 ) -> list[int]:
     """Return the rows after a state, or none if all rows were seen and the next epoch would begin.
 
-    All rows are seen if a TensorFlow finalizer receives Ctrl-C, because the loop then continues.
+    All rows are seen if a TensorFlow finalizer receives Ctrl-C, because the loop then continues. If
+    an error ends the first loop in its first item, that item comes again: it is left out here.
     """
     if len(seen) == ROWS:
         return []
     state = json.loads(json.dumps(dataset.state_dict()))
     resumed = make(url)
     resumed.load_state_dict(state)
-    return numbers(resumed)
+    found = numbers(resumed)
+    is_first = len(seen) <= LARGEST and found[: len(seen)] == seen
+    return found[len(seen) :] if is_first else found
 
 
 @pytest.mark.long
