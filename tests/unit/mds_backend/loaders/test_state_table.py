@@ -59,8 +59,12 @@ VALUES: dict[str, dict[str, Any]] = {
     "files_below": {"files": {"content": "path"}, "files_below": ["file:///tmp"]},
     "max_file_bytes": {"files": {"content": "path"}, "max_file_bytes": 1 << 20},
 }
-#: The arguments that name the data, the order, and other kinds of streams.
-WITHOUT_ROW = {"streams", "remote", "local", "split", "stream_name", "stream_config", "order"}
+#: The arguments that name the data, the order, and other kinds of streams. Weights and classes
+#: choose an order.
+WITHOUT_ROW = {
+    *("streams", "remote", "local", "split", "stream_name", "stream_config"),
+    *("order", "weights", "balance"),
+}
 #: The arguments of the elastic order, which the exact one does not take.
 ELASTIC = {
     *("epoch_size", "sampling_method", "sampling_granularity", "partition_algo", "replication"),

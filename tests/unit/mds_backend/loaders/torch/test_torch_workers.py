@@ -204,7 +204,7 @@ def test_lost_worker_message_raises_error_instead_of_losing_rows(lost: int) -> N
         list(received(iter(sent), 1, Recorder(), ""))
 
 
-@pytest.mark.parametrize(("seconds", "is_slow"), [(3, True), (1, False)])
+@pytest.mark.parametrize(("seconds", "is_slow"), [(30, True), (3, False), (1, False)])
 def test_log_tells_once_if_batches_take_longer_to_send_than_to_read(
     seconds: int, is_slow: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
