@@ -199,6 +199,13 @@ def test_rows_and_conditions_draw_only_among_chosen_rows(url: str) -> None:
     assert found.total() == len(numbers)
 
 
+def test_row_with_the_smallest_weight_may_be_drawn(url: str) -> None:
+    weights = np.full(ROWS, 1e-30)
+    weights[-1] = 1
+    loader = loader_of(url, weights=weights, epoch_size=1 << 34, shuffle_row_groups=False)
+    assert ids(loader, 1)[0] < ROWS - 1
+
+
 def test_size_of_epoch_alone_draws_rows_equally_often(url: str) -> None:
     assert len(loader_of(url, epoch_size=25)) == 3
     found = Counter(ids(loader_of(url, epoch_size=150)))
