@@ -270,8 +270,8 @@ def _next(states: LoggedStates, state: LoggedState, source: Any, reading: Any) -
         step = states.step_of(begin, state.state, here, was_saved=False, is_own=is_own)
         return state._replace(step=step)
     used = reading.used.since_load(reading.epochs.loads)
-    if follower is not None and is_own and (loaded is None or follower.follows(source, reading)):
-        is_same = follower.follows(source, reading)
+    is_same = follower is not None and follower.follows(source, reading)
+    if follower is not None and is_own and (loaded is None or is_same):
         first, used, follows = follower.step, 0 if is_same else used, True
     else:
         assert loaded is not None

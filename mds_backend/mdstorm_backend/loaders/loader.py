@@ -268,12 +268,12 @@ class Loader:
                 current.yielded += size
             if offset >= current.border:
                 current.cross_border(offset)
+            # Another iteration may have been advanced in the meantime, or an epoch set.
             if self._latest is not current:
                 self._latest = current
                 self.used.resume(current.usage)
                 self._report_pass()
-            # Another iteration may have been advanced in the meantime, or an epoch set.
-            self._latest, current.seen = current, epochs.changes
+            current.seen = epochs.changes
             # This comes last, and without a function call, because Ctrl-C takes effect after calls,
             # and the position must be the one after the latest yielded batch.
             if not is_yielded:

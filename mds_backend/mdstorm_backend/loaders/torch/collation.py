@@ -10,20 +10,9 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from copy import copy
 from typing import Any
 
-import numpy as np
-import torch
 from torch.utils.data import default_collate
-from torch.utils.data._utils.collate import default_collate_fn_map
 
 _CONTAINERS = (Mapping, list, tuple)
-
-
-def _collate_uint64(batch: list[np.uint64], **_: Any) -> torch.Tensor:
-    return torch.from_numpy(np.array(batch))
-
-
-# PyTorch collates NumPy's other integers, also in its own loaders over our datasets.
-default_collate_fn_map.setdefault(np.uint64, _collate_uint64)
 
 
 def are_alike(objects: Sequence[Any]) -> bool:

@@ -143,15 +143,16 @@ def to_collated(
     return _JoinedLater(found, collate_objects) if column.parsed_encoding.is_collated else found
 
 
-def _collate_times(
-    batch: list[np.datetime64], *, collate_fn_map: Mapping[Any, Any] | None = None
+def _collate_scalars(
+    batch: list[np.generic], *, collate_fn_map: Mapping[Any, Any] | None = None
 ) -> TorchValues:
-    """Return the times in PyTorch's samples as in whole batches: int64 nanoseconds, or dates."""
-    return to_torch(np.array(batch), None, "of times")
+    """Return the scalars in PyTorch's samples as in whole batches: times are nanoseconds."""
+    return to_torch(np.array(batch), None, "of samples", promotes=not HAS_UNSIGNED)
 
 
-# PyTorch has no rule for them, so that a plain DataLoader over samples with times would fail.
-default_collate_fn_map.setdefault(np.datetime64, _collate_times)
+# PyTorch has no rule for them, so that a plain DataLoader over samples with one would fail.
+for _kind in (np.datetime64, np.uint64):
+    default_collate_fn_map.setdefault(_kind, _collate_scalars)
 
 
 def tensor_batches(
