@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.cache import keep_file
+from mdstorm_backend.read.made_columns import Numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,20 +26,25 @@ _AT_A_TIME = 1 << 16
 _logger = logging.getLogger(__name__)
 
 
+def batches_read(
+    dataset: SampleDataset, numbers: Numbers, columns: Sequence[str], progress: Callable[[], object]
+) -> Iterator[Any]:
+    """Yield rows in batches, and call `progress` after each: see `keep_file`."""
+    for batch in dataset.batches_of(numbers, _AT_A_TIME, columns):
+        yield batch
+        progress()
+
+
 def kept_values(
     dataset: SampleDataset, column: str, what: str, make: Callable[[Iterator[pa.Array]], bytes]
 ) -> bytes:
     """Return what is made from a column of a dataset: see `SampleDataset.keep_values`."""
     dataset.select([column])  # raises an error if there is no such column
 
-    def values(progress: Callable[[], object]) -> Iterator[pa.Array]:
-        for batch in dataset.batches_of(range(len(dataset)), _AT_A_TIME, [column]):
-            yield batch.column(0)
-            progress()
-
     def evaluate(progress: Callable[[], object]) -> bytes:
         begun = time.monotonic()
-        found = make(values(progress))
+        batches = batches_read(dataset, range(len(dataset)), [column], progress)
+        found = make(batch.column(0) for batch in batches)
         _logger.info(
             "read %s of %s for its %s in %.1f s",
             *(column, dataset.url, what, time.monotonic() - begun),

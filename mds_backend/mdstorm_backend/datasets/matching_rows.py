@@ -18,15 +18,13 @@ import numpy as np
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.cache import keep_file
 from mdstorm_backend.datasets.filters import Expression, Filters
+from mdstorm_backend.datasets.kept_values import batches_read
 from mdstorm_backend.datasets.row_choice import as_array, as_range, numbers_hash
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.read.made_columns import Numbers
 
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.sample_dataset import SampleDataset
-
-#: Rows that are read at a time.
-_AT_A_TIME = 1 << 16
 
 _logger = logging.getLogger(__name__)
 
@@ -63,11 +61,8 @@ def _evaluate(
 ) -> bytes:
     """Read the columns that conditions use; return a bit for each row."""
     begun = time.monotonic()
-    found = []
-    for batch in dataset.batches_of(numbers, _AT_A_TIME, sorted(where.fields)):
-        found.append(where.mask(batch, dataset.schema))
-        progress()
-    matching = np.concatenate(found)
+    batches = batches_read(dataset, numbers, sorted(where.fields), progress)
+    matching = np.concatenate([where.mask(batch, dataset.schema) for batch in batches])
     _logger.info(
         "where=%s matches %d of %d rows of %s, found in %.1f s",
         *(where, matching.sum(), len(matching), dataset.url, time.monotonic() - begun),

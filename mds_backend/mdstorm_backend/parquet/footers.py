@@ -32,7 +32,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.values.arrow_types import holds_variants
-from mdstorm_backend.storage import Location, PinnedFile, Pins, version_of
+from mdstorm_backend.storage import Location, PinnedFile, Pins, tag_of, version_of
 
 _logger = logging.getLogger(__name__)
 
@@ -78,8 +78,7 @@ class ParquetFileInfo:
     @classmethod
     def of(cls, name: str, info: Mapping[str, Any]) -> ParquetFileInfo:
         """Return the file that fsspec describes by `info`."""
-        tag = str(info.get("ETag") or info.get("Last-Modified") or "")
-        return cls(name, int(info["size"]), version_of(info), tag=tag)
+        return cls(name, int(info["size"]), version_of(info), tag=tag_of(info))
 
 
 def directories_of(files: Iterable[ParquetFileInfo]) -> set[str]:

@@ -7,7 +7,7 @@ by a local path. `Location` is one directory behind such a URL.
 from __future__ import annotations
 
 from mdstorm_backend.storage.filesystems import check_scheme, open_filesystem, use_no_executors
-from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file
+from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file, tag_of
 from mdstorm_backend.storage.location import (
     LOCAL_ROOT,
     Location,
@@ -66,6 +66,7 @@ __all__ = [
     "normalize_url",
     "open_filesystem",
     "seconds_of",
+    "tag_of",
     "unchanged",
     "url_of",
     "use_no_executors",

@@ -7,7 +7,7 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import datetime
@@ -52,6 +52,14 @@ class Version(NamedTuple):
     tag: str | None
     written: datetime | None
     sent: datetime | None
+
+
+def tag_of(described: Mapping[str, Any]) -> str:
+    """Return the entity tag in fsspec's description of a file, or in the headers of HTTP.
+
+    A store without entity tags is expected to state times.
+    """
+    return str(described.get("ETag") or described.get("Last-Modified") or "")
 
 
 def parsed_time(when: datetime | str | None) -> datetime | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdstorm_backend.storage.local_files import Version, parsed_time
+from mdstorm_backend.storage.local_files import Version, parsed_time, tag_of
 
 _CHUNK = 1 << 20
 
@@ -20,7 +20,7 @@ def download_object(filesystem: Any, url: str, target: str) -> Version:
     Returns
     -------
     Version
-        The version of the file. A server without entity tags is expected to state times.
+        The version of the file.
 
     Raises
     ------
@@ -40,9 +40,8 @@ def download_object(filesystem: Any, url: str, target: str) -> Version:
                 while chunk := await response.content.read(_CHUNK):
                     file.write(chunk)
             found = response.headers
-            modified = found.get("Last-Modified")
-            tag = found.get("ETag") or modified
-            return Version(tag, parsed_time(modified), parsed_time(found.get("Date")))
+            times = map(parsed_time, (found.get("Last-Modified"), found.get("Date")))
+            return Version(tag_of(found), *times)
 
     version: Version = sync(filesystem.loop, copy)
     return version
