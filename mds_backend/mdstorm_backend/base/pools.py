@@ -96,7 +96,7 @@ def each(
     # Unlike `concurrent.futures.wait`, a queue holds no lock when the wait is interrupted.
     ended: SimpleQueue[tuple[int, Future[_Out]]] = SimpleQueue()
 
-    def work() -> None:
+    def take_all() -> None:
         with suppress(IndexError):
             while True:
                 number, item = waiting.popleft()
@@ -106,12 +106,19 @@ def each(
                     waiting.clear()
                 ended.put((number, result))
 
-    # When Python exits, it waits for the threads of an executor, but not for these.
+    # Each thread adds itself: its caller can be interrupted between its start and the next line.
     working: list[Future[None]] = []
+
+    def work() -> None:
+        ended_work: Future[None] = Future()
+        working.append(ended_work)
+        settle(ended_work, take_all)
+
     results: dict[int, _Out] = {}
     try:
         for number in range(min(num_threads(threads), len(items))):
-            working.append(in_own_thread(work, f"mdstorm-each-{number}"))
+            # When Python exits, it waits for the threads of an executor, but not for these.
+            in_own_thread(work, f"mdstorm-each-{number}")
         following = 0
         for done in range(1, len(items) + 1):
             number, result = ended.get()

@@ -40,6 +40,29 @@ def test_first_error_in_each_stops_other_calls_and_is_raised_when_they_have_ende
     assert ended == [0]
 
 
+def test_each_interrupted_as_its_thread_starts_waits_for_that_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    began, stopped = threading.Event(), threading.Event()
+    ended: list[int] = []
+
+    def call(item: int) -> None:
+        began.set()
+        assert stopped.wait(SECONDS)
+        ended.append(item)
+
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            assert began.wait(SECONDS)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading, "Thread", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(each(call, range(9), 2, stop=lambda _: stopped.set()))
+    assert ended == [0]
+
+
 def test_threads_that_were_shut_down_accept_no_call() -> None:
     with Threads(1) as pool:
         assert pool.submit(int, "5").result() == 5
