@@ -59,7 +59,7 @@ class FetchedFiles:
         if not keeps or not (identity := attempts(partial(self.files.identity, path))):
             return fetch()
         key = hashlib.blake2s(location.file_url(name).encode(), digest_size=16).hexdigest()
-        return keep_file(
+        content = keep_file(
             self.url,
             self.fingerprint,
             f"{_FOLDER}/{key}",
@@ -68,3 +68,4 @@ class FetchedFiles:
             directory=self.options.directory,
             limit=self.options.limit,
         )
+        return bytes(content)

@@ -16,10 +16,11 @@ from functools import partial
 from pathlib import Path
 
 from mdstorm_backend.base.locks import FileLock, wait_for_lock
-from mdstorm_backend.base.plain_files import read_plain
+from mdstorm_backend.base.plain_files import open_plain
 from mdstorm_backend.cache import space
 from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record, default_directory
 from mdstorm_backend.errors import StorageError
+from mdstorm_backend.storage import Buffer, map_file
 
 #: Seconds to wait for a process that computes a file and makes no progress.
 _PATIENCE = 600.0
@@ -39,8 +40,8 @@ def keep_file(
     *,
     directory: str | None = None,
     limit: int | None = None,
-) -> bytes:
-    """Return the content of a file in the cache, or compute and keep it.
+) -> Buffer:
+    """Return the content of a file in the cache, as a memory map, or compute and keep it.
 
     Of several processes and threads, one computes it, and the others wait.
 
@@ -112,19 +113,22 @@ def _keep(
         raise
 
 
-def _seal(identity: str, content: bytes) -> bytes:
-    """Return the first line of a file."""
-    return f"{identity} {zlib.crc32(content):08x}\n".encode()
+def _seal(identity: str, content: Buffer) -> bytes:
+    """Return the first line of a file, after which numbers of up to 8 bytes are aligned."""
+    line = f"{identity} {zlib.crc32(content):08x}".encode()
+    return line + b" " * (-(len(line) + 1) % 8) + b"\n"
 
 
-def _kept(path: str, identity: str) -> bytes | None:
+def _kept(path: str, identity: str) -> Buffer | None:
     """Return the content of a kept file; None if it is absent, damaged or of another identity."""
+    start = len(_seal(identity, b""))
     try:
-        sealed = read_plain(path)
+        with open(open_plain(path), "rb") as file:
+            sealed = map_file(file.fileno())
     except OSError:
         return None
-    seal, newline, content = sealed.partition(b"\n")
-    return content if seal + newline == _seal(identity, content) else None
+    content = sealed[start:]
+    return content if sealed[:start] == _seal(identity, content) else None
 
 
 def _warn_not_kept(path: str, error: OSError) -> None:

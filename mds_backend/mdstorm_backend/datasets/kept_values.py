@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.cache import keep_file
 from mdstorm_backend.read.made_columns import Numbers
+from mdstorm_backend.storage import Buffer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +38,7 @@ def batches_read(
 
 def kept_values(
     dataset: SampleDataset, column: str, what: str, make: Callable[[Iterator[pa.Array]], bytes]
-) -> bytes:
+) -> Buffer:
     """Return what is made from a column of a dataset: see `SampleDataset.keep_values`."""
     dataset.select([column])  # raises an error if there is no such column
 

@@ -44,7 +44,7 @@ from mdstorm_backend.read.batch_formats import formatter, to_table
 from mdstorm_backend.read.made_columns import Numbers
 from mdstorm_backend.read.reader import BlockReader
 from mdstorm_backend.read.steps import Reading
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Buffer, Location
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -363,7 +363,7 @@ class SampleDataset(Described, SampleSource, ABC):
 
     def keep_values(
         self, column: str, what: str, make: Callable[[Iterator[pa.Array]], bytes]
-    ) -> bytes:
+    ) -> Buffer:
         """Return what is made from the values of a column, once on each machine: see `kept_values`.
 
         Parameters
@@ -374,6 +374,11 @@ class SampleDataset(Described, SampleSource, ABC):
             Describes what is made.
         make : callable
             Is called with the values in pieces, one after another, and returns the result.
+
+        Returns
+        -------
+        bytes or memoryview
+            The result; a read-only memory map if it was kept before.
 
         Raises
         ------

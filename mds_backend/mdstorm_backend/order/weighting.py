@@ -48,7 +48,7 @@ class WeighedRows(Protocol):
     def stored_numbers(self, numbers: Any) -> Any:
         """Return the numbers that rows have in the whole dataset."""
 
-    def keep_values(self, column: str, what: str, make: Make) -> bytes:
+    def keep_values(self, column: str, what: str, make: Make) -> bytes | bytearray | memoryview:
         """Return what is made from a column, once on each machine; `what` describes it."""
 
 
@@ -74,10 +74,10 @@ class RowWeights:
         return cls(values, _hash_of(values.astype("<u4", copy=False)))
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> RowWeights:
-        """Return the weights from their bytes."""
+    def from_bytes(cls, content: bytes | bytearray | memoryview) -> RowWeights:
+        """Return the weights from their bytes, which `values` shares."""
         return cls(
-            np.frombuffer(content, "<u4", offset=_HASH_BYTES), content[:_HASH_BYTES].decode()
+            np.frombuffer(content, "<u4", offset=_HASH_BYTES), bytes(content[:_HASH_BYTES]).decode()
         )
 
     def to_bytes(self) -> bytes:
