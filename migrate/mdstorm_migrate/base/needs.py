@@ -154,6 +154,8 @@ class Given:
     finders : frozenset of str
         The names, with attributes, by which this file reaches functions and classes of other files
         that find modules by names given to them.
+    listed : frozenset of str
+        The names of this file that files which find modules by such names import; ``*`` for all.
     has_converter : bool
         Whether the project makes a converter, and has no attributes of its own with the names of
         the attributes with a converter's files.
@@ -164,6 +166,7 @@ class Given:
     leaked: frozenset[str] = frozenset()
     has_namesake: bool = False
     finders: frozenset[str] = frozenset()
+    listed: frozenset[str] = frozenset()
     has_converter: bool = False
 
 

@@ -253,7 +253,8 @@ def finders_of(module: PythonModule) -> frozenset[str]:
 
     It has an empty string if code outside of them does so.
     """
-    found = {_around(module, call) for call in module.scopes.calls if _finds_given(module, call)}
+    nodes = (*filter(lambda one: _finds_given(module, one), module.scopes.calls), *_asked(module))
+    found = {_around(module, one) for one in nodes}
     todo = [*found]
     while todo:
         reads = module.scopes.references.get(todo.pop(), ())
@@ -280,10 +281,26 @@ def _finds_given(module: PythonModule, call: ast.Call) -> bool:
     return finds(module, function) and any(_is_whole(module, one) for one in names[:1])
 
 
+def _asked(module: PythonModule) -> Iterator[ast.AST]:
+    """Yield the places that look up a name given to the code among the loaded modules."""
+    for node in module.scopes.nodes[ast.Attribute] if "sys.modules" in module.text else ():
+        match module.scopes.parents[node]:
+            case ast.Compare(left=name, ops=[ast.In() | ast.NotIn()]) as place:
+                is_asked = name is not node and _is_whole(module, name)
+            case ast.Subscript(slice=name) as place:
+                is_asked = _is_whole(module, name)
+            case _:
+                continue
+        if is_asked and ast.unparse(node) == "sys.modules":
+            yield place
+
+
 def finds(module: PythonModule, function: ast.expr) -> bool:
     """Whether a function finds a module or a distribution by its name, also in another file."""
     name = defined_name(module, function)
-    is_version = name == "version" and METADATA.search(module.text) is not None
+    is_version = (name == "version" and METADATA.search(module.text) is not None) or (
+        name == "require" and "pkg_resources" in module.text
+    )
     return name in _FINDERS or is_version or is_finder(module, function)
 
 

@@ -98,6 +98,8 @@ _SHOWN = re.compile(r"(?:[^\r\n\"]*\r?\n(?![ \t]*(?:>>>|\.\.\.|\"\"\"|'''|\r?\n)
 _PATH = re.compile(
     rf"""(?P<mark>(?<=['"]))?(?<![\w./-])(?P<path>{names.OLD_ROOT}(?:\.\w+)*)(?(mark)(?=['"]))"""
 )
+#: The library's name among other words, as in ``"torch petastorm".split()``.
+_WORD = re.compile(rf"(?<![^\s,;]){names.OLD_ROOT}(?![^\s,;])")
 #: Methods that return the items of a table.
 _ITEMS = frozenset({"items", "keys", "values"})
 #: Names to which examples are assigned that `doctest` runs.
@@ -224,6 +226,8 @@ def _use(module: PythonModule, string: ast.Constant) -> _Use | None:
         return "filter"
     if _is_code(module, string):
         return "code"
+    if _WORD.search(value) and value != names.OLD_ROOT and _is_given_to_finder(module, string):
+        return "unknown"
     is_filling = _FILLING.search(module.text) is not None
     if not names.PATH.fullmatch(value) or (is_fallback(module, string) and not is_filling):
         return None
@@ -587,9 +591,16 @@ def _is_given_to_finder(module: PythonModule, string: ast.Constant) -> bool:
     """
     parents = module.scopes.parents
     node: ast.AST = string
+    match parents[string]:
+        case ast.Attribute(attr="split") as split:
+            node = parents[split]
     while isinstance(owner := parents[node], ast.Dict | ast.List | ast.Set | ast.Tuple):
         node = owner
     is_assigned = isinstance(owner, ast.Assign | ast.AnnAssign)
+    if node is not string and isinstance(owner, ast.Assign) and module.given.listed:
+        targets = {last_name(one) for one in owner.targets}
+        if module.given.listed & {"*", *targets}:
+            return True
     for use in (node, *(reads_bound(module, owner, node) if is_assigned else ())):
         if isinstance(above := parents[use], ast.Attribute) and above.attr in _ITEMS:
             use = parents[above]

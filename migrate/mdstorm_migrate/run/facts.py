@@ -99,6 +99,8 @@ _PARSED = tuple(
         *ROOTS,
         "import_module",
         "metadata",
+        "pkg_resources",
+        "sys.modules",
         *(f"{one}(" for one in RESOLVING | DISTRIBUTIONS),
     )
 )

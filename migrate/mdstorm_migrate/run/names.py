@@ -50,6 +50,7 @@ def given_to(
         CONVERTER_FILES & one.defined for one in facts.values()
     )
     is_used = bool(mentioning) or any(one.moved for one in facts.values())
+    listed = _listed(facts, reached, graph)
     others = frozenset() if has_converter else CONVERTER_FILES  # of which the project has its own
     found = {}
     for path, one in sorted(facts.items()):
@@ -64,6 +65,7 @@ def given_to(
                 frozenset().union(*(leaked[user] for user in users.get(path, ()))),
                 has_namesake,
                 frozenset(name for name, part in reached[path] if not part),
+                frozenset(listed[path]),
                 has_converter,
             )
     return found
@@ -90,6 +92,22 @@ def _reached(facts: Mapping[Path, Facts], graph: ImportGraph) -> Mapping[Path, s
                 known[path] |= new
                 todo.append(path)
     return reached
+
+
+def _listed(
+    facts: Mapping[Path, Facts], reached: Mapping[Path, set[_Meaning]], graph: ImportGraph
+) -> Mapping[Path, set[str]]:
+    """Return the names of each file that files which find modules by given names import.
+
+    Of an imported module, they may use each.
+    """
+    listed: defaultdict[Path, set[str]] = defaultdict(set)
+    for path, one in facts.items():
+        if one.links.finders or any(not part for _, part in reached[path]):
+            for item, files in graph.targets.get(path, ()):
+                for file in files:
+                    listed[file].add(item.name or "*")
+    return listed
 
 
 def _imported(

@@ -69,6 +69,14 @@ def findings(root: Path, files: dict[str, str]) -> dict[str, list[str]]:
         f"import misc as m\nassert m.has('petastorm')\n{USE}",
     ),
     (
+        "import pkg_resources\ndef need(*m): pkg_resources.require(m)\n",
+        f"from misc import need\nneed('petastorm')\n{USE}",
+    ),
+    (
+        "import sys\ndef is_loaded(m): return m in sys.modules\n",
+        f"import misc\nif misc.is_loaded('petastorm'): print(1)\n{USE}",
+    ),
+    (
         AVAILABLE,
         "from misc import is_available\n"
         f"ALL = {{n: is_available(n) for n in ('torch', 'petastorm')}}\n{USE}",
@@ -112,11 +120,26 @@ def test_name_given_through_package_needs_review(tmp_path: Path) -> None:
     "class C:\n    NAMES = ['petastorm']\n    def f(self):\n"
     "        for m in self.NAMES: importlib.import_module(m)",
     "def check(names):\n    for m in names: importlib.import_module(m)\ncheck(['petastorm'])",
+    "[n for n in 'torch petastorm'.split() if not find_spec(n)]",
+    "NAMES = 'torch,petastorm'.split(',')\nfor m in NAMES: importlib.import_module(m)",
     "@pytest.mark.parametrize('m', ['petastorm'])\ndef test_it(m): importlib.import_module(m)",
 )
 def test_listed_name_in_file_that_finds_modules_needs_review(text: str, tmp_path: Path) -> None:
     text = f"import importlib\nfrom importlib.util import find_spec\n{USE}{text}\n"
     assert findings(tmp_path, {"app.py": text}) == {"app.py": ["PM103"]}
+
+
+@each(
+    f"{FOUND}from conf import ALL\nfor m in ALL: importlib.import_module(m)\n",
+    f"{FOUND}import conf\n[importlib.import_module(m) for m in conf.ALL]\n",
+    "from misc import require\nfrom conf import *\nfor m in ALL: require(m)\n",
+)
+def test_listed_name_that_file_which_finds_modules_imports_needs_review(
+    text: str, tmp_path: Path
+) -> None:
+    conf = "ALL = ['torch', 'petastorm']\n"
+    files = {"misc.py": REQUIRE, "app.py": f"{USE}{text}", "conf.py": conf}
+    assert findings(tmp_path, files) == {"conf.py": ["PM103"]}
 
 
 @each(
