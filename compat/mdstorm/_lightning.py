@@ -18,7 +18,7 @@ from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.integrations import load_position
 from mdstorm_backend.loaders import Statistics
-from mdstorm_backend.loaders.torch import StreamingDataLoader
+from mdstorm_backend.loaders.torch import StreamingDataLoader, loop_of
 from mdstorm_backend.order import find_world
 
 _SPLITS = ("train", "val", "test", "predict")
@@ -182,7 +182,7 @@ class ConverterLoaders(Described):
         # A state that does not fit only causes a warning here. If it was saved within an epoch,
         # Lightning also loads it into the loader itself, and that raises an error.
         if load_position(loader, position):
-            self._resumed = (state_dict.get("progress"), loader._mdstorm.of(loader).num_remaining())
+            self._resumed = (state_dict.get("progress"), loop_of(loader).num_remaining())
 
     def mdstorm_count_steps(self) -> int | None:
         """Return the number of steps in all epochs of a resumed run, for Lightning's estimate.
@@ -194,7 +194,7 @@ class ConverterLoaders(Described):
         if progress is None or remaining is None:
             return None
         loader = self._loader("train")
-        whole = loader._mdstorm.of(loader).length()
+        whole = loop_of(loader).length()
         steps, epochs, batches = progress
         each = self.trainer.accumulate_grad_batches
         if remaining:

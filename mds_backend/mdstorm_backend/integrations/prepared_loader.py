@@ -26,7 +26,7 @@ from mdstorm_backend.base import OwnContext
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import Consumer, Statistics
 from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.loaders.torch.loader_passes import source_of
+from mdstorm_backend.loaders.torch.block_passes import BlockPasses, loop_of, source_of
 from mdstorm_backend.loaders.torch.moved_batches import moved_together, repeated_rows, same
 from mdstorm_backend.order import ROWS_UNKNOWN, ExactOrder, given_world
 
@@ -50,7 +50,8 @@ def prepared(arguments: Mapping[str, Any]) -> PreparedLoader | None:
     """
     loader = arguments["dataloader"]
     num_processes = arguments["num_processes"] or PartialState().num_processes
-    if not isinstance(loader, StreamingDataLoader) or not loader._mdstorm.reads_blocks:
+    is_ours = isinstance(loader, StreamingDataLoader)
+    if not is_ours or not isinstance(loader._mdstorm, BlockPasses):
         _refuse_second_split(loader, num_processes)
         return None
     return PreparedLoader(
@@ -117,12 +118,12 @@ def _with_share(
 
 def _begin_where(loader: StreamingDataLoader, other: StreamingDataLoader) -> None:
     """Make `other` begin where the next iteration of `loader` would begin."""
-    passes = loader._mdstorm.of(loader)
-    position = passes.epochs.next_position
+    loop = loop_of(loader)
+    position = loop.epochs.next_position
     # The seed of `loader` may be drawn at random on each rank, so `other` keeps its own. Only a
     # position within an epoch or from a state needs the seed with which it was recorded.
     if position.consumed or position.seed is not None:
-        other.load_state_dict(passes.next_state())
+        other.load_state_dict(loop.next_state())
     else:
         other.set_epoch(position.epoch)
 
@@ -135,7 +136,6 @@ def _reading_from(
     dataset._mdstorm = opened
     # PyTorch's class does not allow setting these attributes.
     other.__dict__.update(dataset=dataset, **changed)
-    other._mdstorm.passes = None
     return other
 
 
@@ -239,8 +239,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the latest batch, which is the same on all ranks."""
-        loader = self._batches.loader
-        return loader._mdstorm.of(loader).state_dict()
+        return loop_of(self._batches.loader).state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume the next iteration from a state, with any world size.
@@ -359,7 +358,7 @@ class PreparedBatches(data.IterableDataset[Any]):
 
     def _padding(self) -> _Padding | None:
         """Return the padding of this rank's last batch, or None if the pass has no padding."""
-        segment = self.loader._mdstorm.of(self.loader).segment
+        segment = loop_of(self.loader).segment
         order = segment.options.order
         if not order.padded_to:
             return None

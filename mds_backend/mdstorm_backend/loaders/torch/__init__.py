@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.loaders.torch.block_passes import loop_of
 from mdstorm_backend.loaders.torch.collation import are_alike
 from mdstorm_backend.loaders.torch.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
@@ -27,6 +28,7 @@ __all__ = [
     "TorchValues",
     "are_alike",
     "check_columns",
+    "loop_of",
     "tensor_batches",
     "to_collated",
     "to_torch",

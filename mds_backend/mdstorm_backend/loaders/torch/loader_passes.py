@@ -1,34 +1,48 @@
-"""`LoaderPasses`: the passes of a `StreamingDataLoader` over its data, and their batches."""
+"""`LoaderPasses`: what the modes of a `StreamingDataLoader` have in common.
+
+`TorchPasses` count the samples in batches that PyTorch makes. `PlannedPasses` know each batch
+before it is read. `CountedBlockPasses` read the same batches and count their samples, for a dataset
+with its own state methods, which expect a number of samples. A loader chooses its mode when it is
+made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import DataLoader
 
+from mdstorm_backend.base.checks import overrides
 from mdstorm_backend.base.work_ahead import PassThreads
-from mdstorm_backend.loaders import (
-    Consumer,
-    Loader,
-    NumberedBatches,
-    Recorder,
-    Segment,
-    converted,
-)
-from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_tensors
-from mdstorm_backend.loaders.torch.collation import collate_samples
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders import Consumer, Loader, Recorder, Trace
 from mdstorm_backend.loaders.torch.counted_pass import CountedPass
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, makes_samples
+from mdstorm_backend.loaders.torch.sample_states import state_of_rank
+from mdstorm_backend.loaders.torch.streaming_dataset import (
+    StreamingDataset,
+    check_items_are_samples,
+)
+from mdstorm_backend.loaders.torch.torch_batches import BatchMap
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: Which loaders know their batches before reading, for messages.
+_KNOWN_BATCHES = (
+    "requires a loader with a batch_size over a StreamingDataset without its own __iter__ or state "
+    "methods, whose batches are known before they are read"
+)
 
 
 @dataclass
 class LoaderPasses:
     """A loader's settings and passes, in one attribute so that subclasses can use any other name.
+
+    Its position is a number of samples, unless a mode knows the batches.
 
     Attributes
     ----------
@@ -36,29 +50,20 @@ class LoaderPasses:
         The function applied to each batch.
     device : torch.device or None
         The device that tensors are copied to.
-    reads_blocks : bool
-        Whether batches are read as blocks rather than made by PyTorch from what the dataset yields.
-    passes : Loader or None
-        The loop and its position; None before the first use, which opens the dataset.
-    workers : Workers or None
-        The persistent worker processes.
     counted_pass : CountedPass or None
         The pass that was advanced last, if its samples are counted; otherwise None.
     has_length : bool
         Whether ``len`` is available to callers that assume that all passes have the same length.
     """
 
-    batch_map: torch_batches.BatchMap | None
+    batch_map: BatchMap | None
     device: torch.device | None
-    reads_blocks: bool
-    passes: Loader | None = None
-    workers: torch_batches.Workers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
     recorder: Recorder = field(default_factory=Recorder)
     counted_pass: CountedPass | None = None
     has_length: bool = True
 
-    def __copy__(self) -> LoaderPasses:
+    def __copy__(self) -> Self:
         """Return a copy for a loader over the same dataset, without running iterations."""
         counted = None
         if self.counted is not None:
@@ -66,24 +71,13 @@ class LoaderPasses:
             counted = replace(
                 self.counted, consumer=Consumer(), samples=(samples,), is_over=is_over
             )
-        return replace(
-            self,
-            passes=None,
-            workers=None,
-            threads=PassThreads(),
-            recorder=Recorder(),
-            counted_pass=counted,
-        )
+        return replace(self, threads=PassThreads(), recorder=Recorder(), counted_pass=counted)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a copy with its own dataset, which resumes at this position."""
-        passes = self.passes
-        position = None if passes is None else passes.position_of_copy()
-        resumes = None if position is None or passes is None else (passes.epochs, position)
-        return {**copy(self).__dict__, "resumes": resumes}
+        return dict(copy(self).__dict__)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        resumes = state.pop("resumes")
+        resumes = state.pop("resumes", None)  # of `BlockPasses`
         self.__dict__.update(state)
         if resumes is not None:
             epochs, position = resumes
@@ -92,100 +86,72 @@ class LoaderPasses:
     @property
     def counted(self) -> CountedPass | None:
         """The latest pass, if its samples are counted and the position is within it."""
-        counted, passes = self.counted_pass, self.passes
-        is_left_peek = passes is not None and passes.is_left_peek
-        return None if counted is None or counted.is_outdated or is_left_peek else counted
+        counted = self.counted_pass
+        return None if counted is None or counted.is_outdated else counted
 
-    def end_workers(self) -> None:
-        """End the persistent workers; workers of a running iteration end with that iteration."""
-        workers, self.workers = self.workers, None
-        if workers is not None and not workers.is_busy:
-            workers.shutdown()
+    @property
+    def num_samples(self) -> int:
+        """Number of samples that the iteration that was advanced last has yielded."""
+        return 0 if self.counted is None else self.counted.samples[-1]
 
-    def of(self, loader: DataLoader[Any]) -> Loader:
-        """Return the passes over a loader's dataset."""
-        opened = source_of(loader)._mdstorm
-        assert loader.batch_size is not None
-        options = replace(
-            opened.options,
-            batch_size=loader.batch_size,
-            drop_last=loader.drop_last,
-            num_workers=loader.num_workers,
-        )
-        epochs = opened.epochs
-        if self.passes is None:
-            self.passes = Loader(options, self.threads, recorder=self.recorder, epochs=epochs)
-        else:
-            self.passes.options, self.passes.epochs = options, epochs
-        return self.passes
+    def end(self) -> None:
+        """End running iterations, with their threads and processes."""
+        self.threads.end()
 
-    def state_dict(self, loader: DataLoader[Any]) -> dict[str, Any]:
-        """Return the state of the passes; changed settings do not apply to a running pass."""
-        passes = self.passes
-        return (passes if passes and passes.is_within else self.of(loader)).state_dict()
+    def loop(self, loader: DataLoader[Any]) -> Loader | None:
+        """Return the object with a loader's position; None if PyTorch makes the batches."""
+        return None
 
-    def load_state_dict(
-        self, loader: DataLoader[Any], state: object, skip_batches: int = 0
-    ) -> None:
-        """Resume the next pass over a loader's dataset `skip_batches` batches after a state."""
-        passes = self.of(loader)
-        passes.load_state_dict(state, skip_batches)
-        self.counted_pass, source_of(loader)._mdstorm.latest = None, passes
+    def batches(self, loader: Any) -> Generator[Any, None, None]:
+        """Run a pass of a loader, and yield its batches."""
+        raise NotImplementedError
 
-    def run(self, loader: DataLoader[Any]) -> Generator[Any, None, None]:
-        """Run a pass over a loader's dataset, a `StreamingDataset`, and yield its batches."""
+    def length(self, loader: DataLoader[Any]) -> int:
+        """Return the number of batches in a pass, as PyTorch computes it from the dataset."""
+        return DataLoader.__len__(loader)
+
+    def set_epoch(self, loader: Any, epoch: int) -> None:
+        """Choose the epoch of the next iteration over the dataset."""
+        loader.dataset.set_epoch(epoch)
         self.counted_pass = None
-        passes, collate = self.of(loader), collate_of(loader)
-        if collate is None:
-            torch_tensors.check_columns(passes.options)
-        source_of(loader)._mdstorm.latest = passes
-        yield from passes.run(partial(self._make_batches, loader, collate))
 
-    def _make_batches(
-        self, loader: DataLoader[Any], collate: torch_batches.Collate | None, segment: Segment
-    ) -> Sequence[Any]:
-        made = torch_batches.OutputBatches(source_of(loader), segment, collate, self.batch_map)
-        stages: list[Any] = []
-        num_workers = segment.options.num_workers  # the loader's when the pass began
-        if not num_workers:
-            stages += converted(made.blocks(), made.converted)
-        else:
-            stages.append(self._from_workers(loader, made))
-        if self.device is not None:
-            moved = moved_batches.on_device(stages[-1], self.device, made.rows_together)
-            stages.append(moved)
-        # PyTorch itself pins the batches of worker processes.
-        elif loader.pin_memory and not num_workers and torch.cuda.is_available():
-            are_dicts = collate is None and self.batch_map is None
-            stages.append(moved_batches.pinned(stages[-1], are_dicts=are_dicts))
-        return stages
+    def state_dict(self, loader: Any) -> dict[str, Any] | None:
+        """Return the dataset's state after the counted samples; None if it has no states."""
+        dataset, counted = loader.dataset, self.counted
+        if not isinstance(dataset, StreamingDataset):
+            return None
+        opened = dataset._mdstorm
+        start, samples, is_over = (None, 0, False) if counted is None else counted.position
+        if has_own_states(dataset):
+            return dataset.state_dict(samples * opened.num_ranks, False)
+        if counted is None:
+            return opened.epochs.next_state(opened.options)
+        check_items_are_samples(dataset)
+        made = self._made_by_torch(loader)
+        return state_of_rank(opened, samples, start, is_over=is_over, **made)
 
-    def _from_workers(
-        self, loader: DataLoader[Any], made: torch_batches.OutputBatches
-    ) -> NumberedBatches:
-        workers = self.workers
-        if workers is None or workers.is_busy or not workers.can_read(made.segment):
-            self.end_workers()
-            workers = torch_batches.Workers(made, loader)
-            self.workers = workers if loader.persistent_workers else None
-        try:
-            yield from workers.batches(made.segment)
-        except Exception:
-            self.end_workers()
-            raise
-        finally:
-            if self.workers is not workers:
-                workers.shutdown()
+    def _made_by_torch(self, loader: Any) -> dict[str, Any]:
+        """Return how PyTorch divides the samples among batches and worker processes, if it does."""
+        return {}
+
+    def load_state_dict(self, loader: DataLoader[Any], state: Any, skip_batches: int) -> None:
+        """Resume the next iteration over the dataset from a state, if it has states."""
+        if skip_batches:
+            raise InvalidArgumentError(
+                f"skip_batches={skip_batches} {_KNOWN_BATCHES}: leave it out, and leave these "
+                "batches unused"
+            )
+        if isinstance(loader.dataset, StreamingDataset):
+            loader.dataset.load_state_dict(state)
+        self.counted_pass = None
+
+    def trace(self, loader: DataLoader[Any], state: dict[str, Any] | None) -> Trace:
+        """Return which rows the batches have; raise InvalidArgumentError if it is not known."""
+        raise InvalidArgumentError(f"trace() {_KNOWN_BATCHES}")
 
 
-def source_of(loader: DataLoader[Any]) -> StreamingDataset:
-    """Return the dataset of a loader, which must be a `StreamingDataset`."""
-    assert isinstance(loader.dataset, StreamingDataset)
-    return loader.dataset
-
-
-def collate_of(loader: DataLoader[Any]) -> torch_batches.Collate | None:
-    """Return the function that makes batches of samples; None to make them of whole columns."""
-    collate = loader.collate_fn  # may have been assigned since the loader was made
-    is_default = collate is collate_samples and not makes_samples(loader.dataset)
-    return None if is_default else collate
+def has_own_states(dataset: object) -> bool:
+    """Whether a dataset overrides the state methods of `StreamingDataset`."""
+    return isinstance(dataset, StreamingDataset) and overrides(
+        dataset, StreamingDataset, "state_dict", "load_state_dict"
+    )

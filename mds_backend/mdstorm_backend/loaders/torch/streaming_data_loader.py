@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -17,16 +17,15 @@ from mdstorm_backend.base.checks import keywords_of, overrides, refuses_assigned
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Loader, Statistics, Trace, describe_data
-from mdstorm_backend.loaders.torch import counted_passes, moved_batches, torch_batches
+from mdstorm_backend.loaders.torch import moved_batches, torch_batches
+from mdstorm_backend.loaders.torch.block_passes import CountedBlockPasses, PlannedPasses
 from mdstorm_backend.loaders.torch.collation import collate_samples
 from mdstorm_backend.loaders.torch.counted_pass import CountedPass
-from mdstorm_backend.loaders.torch.loader_passes import LoaderPasses
-from mdstorm_backend.loaders.torch.sample_states import state_of_rank
-from mdstorm_backend.loaders.torch.streaming_dataset import (
-    StreamingDataset,
-    check_items_are_samples,
-)
+from mdstorm_backend.loaders.torch.counted_rows import rows_of
+from mdstorm_backend.loaders.torch.loader_passes import LoaderPasses, has_own_states
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import BatchMap, BatchT, TorchBatch
+from mdstorm_backend.loaders.torch.torch_passes import TorchPasses
 from mdstorm_backend.read.reader import check_batch_size
 
 if TYPE_CHECKING:
@@ -146,22 +145,16 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     ) -> None:
         options = named(arguments, options)
         check_arguments(dataset, batch_size, batch_map, options)
-        is_ours = isinstance(dataset, StreamingDataset)
-        own_iteration = is_ours and overrides(dataset, StreamingDataset, "__iter__")
-        reads_blocks = is_ours and not own_iteration and batch_size is not None
-        self._mdstorm = LoaderPasses(
-            batch_map=batch_map,
-            device=moved_batches.check_device(device),
-            reads_blocks=reads_blocks,
-        )
-        if not reads_blocks and batch_map is not None:
+        mode = mode_for(dataset, batch_size)
+        self._mdstorm = mode(batch_map, moved_batches.check_device(device))
+        if mode is TorchPasses and batch_map is not None:
             options = {**options, "collate_fn": partial(torch_batches.mapped_collate, batch_map)}
         elif batch_size is not None and options.get("collate_fn") is None:
             options = {**options, "collate_fn": collate_samples}
         # PyTorch does not accept NumPy integers.
         rows = None if batch_size is None else int(batch_size)
         super().__init__(dataset, batch_size=rows, **options)
-        if own_iteration and not _counts_itself(self):
+        if _iterates_itself(dataset) and not self._mdstorm_counts_itself():
             collate = torch_batches.without_note(self.collate_fn)  # of another loader
             self.collate_fn = partial(torch_batches.noted, collate, dataset, rows is None)
 
@@ -181,10 +174,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         In the elastic order, the count starts again in each epoch. A subclass that iterates over
         PyTorch's loader itself may set it.
         """
-        kept = self._mdstorm
-        if kept.counted is not None:
-            return kept.counted.samples[-1]
-        return 0 if kept.passes is None else kept.passes.rows
+        return self._mdstorm.num_samples
 
     @num_samples_yielded.setter
     def num_samples_yielded(self, count: int) -> None:
@@ -194,7 +184,12 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     def _get_batch_size(self, batch: Any) -> int:
         """Return the number of samples in a batch made by PyTorch, as MosaicML Streaming does."""
         batch_size = None if self.batch_sampler is None else self.batch_size or 1
-        return counted_passes.rows_of(batch, batch_size)
+        return rows_of(batch, batch_size)
+
+    def _mdstorm_counts_itself(self) -> bool:
+        """Whether a subclass of the loader or dataset counts the samples in batches itself."""
+        own = overrides(self, StreamingDataLoader, "_get_batch_size")
+        return own or has_own_states(self.dataset)
 
     def __bool__(self) -> bool:
         """Return True, also without a length: ``if self.loader:`` asks whether there is one."""
@@ -209,28 +204,13 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             If epochs are infinite, the number of batches is not known because rows may be dropped,
             or the dataset has no length.
         """
-        if not self._mdstorm.reads_blocks or overrides(self.dataset, StreamingDataset, "__len__"):
-            return DataLoader.__len__(self)
-        if not self._mdstorm.has_length:
-            raise TypeError(
-                "this loader has no length: it resumed with a different number of processes, so "
-                "its first epoch may have fewer batches than the others. Count the batches as you "
-                "iterate"
-            )
-        return self._mdstorm.of(self).length()
+        return self._mdstorm.length(self)
 
     def __iter__(self) -> Iteration[BatchT]:  # type: ignore[override]
         kept = self._mdstorm
         if self.num_workers:
             torch_batches.check_can_be_sent(self, kept.batch_map)
-        batches: Generator[Any, None, None]
-        if not kept.reads_blocks:
-            batches = counted_passes.counted_batches(self, kept, self._get_batch_size)
-        elif _has_own_states(self.dataset):
-            batches = counted_passes.run_counted(self, kept, self._get_batch_size)
-        else:
-            batches = kept.run(self)
-        return kept.threads.follow(batches)
+        return kept.threads.follow(kept.batches(self))
 
     def __getitem__(self, index: object) -> Any:
         """Raise ArgumentTypeError, because this loader yields batches and has no items."""
@@ -245,6 +225,11 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
         return other
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # Older pickles do not have the mode, because all modes were one class.
+        self._mdstorm.__class__ = mode_for(self.dataset, self.batch_size)
+
     def __enter__(self) -> Self:
         if isinstance(self.dataset, StreamingDataset):
             _ = self.dataset._mdstorm.dataset  # so that a missing dataset raises an error here
@@ -255,12 +240,11 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     def close(self) -> None:
         """End running iterations, with their threads and processes. The loader remains usable."""
-        self._mdstorm.threads.end()
-        self._mdstorm.end_workers()
+        self._mdstorm.end()
 
     def _mdstorm_loop(self) -> Loader | None:
         """Return the object with the loader's position; None if PyTorch makes the batches."""
-        return self._mdstorm.of(self) if self._mdstorm.reads_blocks else None
+        return self._mdstorm.loop(self)
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration: see `StreamingDataset.set_epoch`.
@@ -268,13 +252,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         Until a running iteration takes another batch, the state of each loader over the dataset is
         the beginning of that epoch.
         """
-        dataset: Any = self.dataset
-        kept = self._mdstorm
-        if kept.reads_blocks:
-            # Make the dataset move only this loader's position.
-            dataset._mdstorm.latest = kept.of(self)
-        dataset.set_epoch(epoch)
-        kept.counted_pass = None
+        self._mdstorm.set_epoch(self, epoch)
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the loader's position, for `load_state_dict` of an equivalent loader.
@@ -284,24 +262,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         A batch that Lightning or Ray Train has fetched ahead does not count as yielded. If the
         dataset is not a `StreamingDataset`, the state is None.
         """
-        kept = self._mdstorm
-        counted = kept.counted
-        has_own_states = _has_own_states(self.dataset)
-        if kept.reads_blocks and counted is None and not has_own_states:
-            return kept.state_dict(self)
-        if not isinstance(self.dataset, StreamingDataset):
-            return None
-        opened = self.dataset._mdstorm
-        start, samples, is_over = (None, 0, False) if counted is None else counted.position
-        if has_own_states:
-            return self.dataset.state_dict(samples * opened.num_ranks, False)
-        if counted is None:
-            return opened.epochs.next_state(opened.options)
-        check_items_are_samples(self.dataset)
-        by_torch: dict[str, Any] = {}
-        if not (kept.reads_blocks or _counts_itself(self)):
-            by_torch = {"batch_size": self.batch_size or 1, "num_workers": self.num_workers}
-        return state_of_rank(opened, samples, start, is_over=is_over, **by_torch)
+        return self._mdstorm.state_dict(self)
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return how much has been yielded so far, and what training waited for.
@@ -343,18 +304,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         NoDataAvailableError
             If fewer rows remain in the pass than the world has ranks.
         """
-        given: Any = state  # the calls below raise for None, which `state_dict` may return
-        if _knows_batches(self):
-            self._mdstorm.load_state_dict(self, given, skip_batches)
-            return
-        if skip_batches:
-            raise InvalidArgumentError(
-                f"skip_batches={skip_batches} {_KNOWN_BATCHES}: leave it out, and leave these "
-                "batches unused"
-            )
-        if isinstance(self.dataset, StreamingDataset):
-            self.dataset.load_state_dict(given)
-        self._mdstorm.passes = self._mdstorm.counted_pass = None
+        self._mdstorm.load_state_dict(self, state, skip_batches)
 
     def trace(self, state: dict[str, Any] | None = None) -> Trace:
         """Return which rows the batches have, on any rank, without reading data.
@@ -369,32 +319,21 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         StateMismatchError
             If the state was taken from a different dataset or order, or is not a state.
         """
-        if not _knows_batches(self):
-            raise InvalidArgumentError(f"trace() {_KNOWN_BATCHES}")
-        return self._mdstorm.of(self).trace(state)
+        return self._mdstorm.trace(self, state)
 
 
-#: Which loaders know their batches before reading, for messages.
-_KNOWN_BATCHES = (
-    "requires a loader with a batch_size over a StreamingDataset without its own __iter__ or state "
-    "methods, whose batches are known before they are read"
-)
+def mode_for(dataset: object, batch_size: int | None) -> type[LoaderPasses]:
+    """Return how a loader makes the batches of a dataset."""
+    is_ours = isinstance(dataset, StreamingDataset)
+    if not is_ours or batch_size is None or _iterates_itself(dataset):
+        return TorchPasses
+    return CountedBlockPasses if has_own_states(dataset) else PlannedPasses
 
 
-def _knows_batches(loader: StreamingDataLoader[Any]) -> bool:
-    return loader._mdstorm.reads_blocks and not _has_own_states(loader.dataset)
-
-
-def _counts_itself(loader: StreamingDataLoader[Any]) -> bool:
-    """Whether a subclass of the loader or dataset counts the samples in batches itself."""
-    own = overrides(loader, StreamingDataLoader, "_get_batch_size")
-    return own or _has_own_states(loader.dataset)
-
-
-def _has_own_states(dataset: object) -> bool:
-    """Whether a dataset overrides the state methods of `StreamingDataset`."""
+def _iterates_itself(dataset: object) -> bool:
+    """Whether a dataset overrides the iteration of `StreamingDataset`."""
     return isinstance(dataset, StreamingDataset) and overrides(
-        dataset, StreamingDataset, "state_dict", "load_state_dict"
+        dataset, StreamingDataset, "__iter__"
     )
 
 

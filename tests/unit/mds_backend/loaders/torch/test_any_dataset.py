@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders import Consumer
+from mdstorm_backend.loaders.torch.loader_passes import LoaderPasses
 
 ROWS, SHARDS = 42, 4
 ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}
@@ -162,6 +163,19 @@ def test_state_of_copied_loader_excludes_prefetched_batch(url: str, batch_size: 
         column(islice(begun, 3))
     pickled: StreamingDataLoader = pickle.loads(pickle.dumps(begun))  # noqa: S301
     assert copy(begun).state_dict() == pickled.state_dict() == begun.state_dict()
+
+
+@pytest.mark.parametrize("batch_size", [4, None])
+def test_loader_of_an_older_pickle_without_mode_continues(url: str, batch_size: int | None) -> None:
+    begun = StreamingDataLoader(StreamingDataset(remote=url, **ARGUMENTS), batch_size)
+    column(islice(begun, 3))
+    continued = copied(begun)
+    older = object.__new__(LoaderPasses)
+    older.__setstate__(begun._mdstorm.__getstate__())
+    unpickled: StreamingDataLoader = object.__new__(StreamingDataLoader)
+    unpickled.__setstate__({**vars(begun), "_mdstorm": older})
+    assert unpickled.state_dict() == begun.state_dict()
+    assert column(unpickled) == column(continued)
 
 
 @pytest.mark.parametrize("batch_size", [4, None])
