@@ -184,3 +184,19 @@ def test_state_of_counted_batches_resumes_with_unused_batches(
             if remaining := whole[len(seen) - unused :]:
                 assert column(resumed) == remaining, (taken, unused)
             del iterator
+
+
+@pytest.mark.parametrize("dataset", [StreamingDataset, OwnStates])
+def test_state_after_loading_one_and_setting_the_epoch_is_of_that_epoch(
+    tmp_path: Path, dataset: type[StreamingDataset]
+) -> None:
+    url = write_numbers(tmp_path / "data", ROWS).url
+
+    def make() -> StreamingDataLoader:
+        return StreamingDataLoader(dataset(local=url, order=ExactOrder(shuffle_rows=True)), BATCH)
+
+    loader, resumed = make(), make()
+    loader.load_state_dict(make().state_dict() or {})
+    loader.dataset.set_epoch(2)
+    resumed.load_state_dict(loader.state_dict() or {})
+    assert column(resumed) == column(loader)
