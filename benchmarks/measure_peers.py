@@ -54,6 +54,13 @@ class Task(NamedTuple):
     shuffle: bool = False
     #: Whether all libraries decode images with simplejpeg instead of Pillow.
     turbo: bool = False
+    #: Whether libraries whose tensors are views copy them, as the others do anyway.
+    copies: bool = False
+
+    @property
+    def options(self) -> dict[str, bool]:
+        """Options of `tensors`."""
+        return {"turbo": self.turbo, "copies": self.copies}
 
 
 TASKS = {
@@ -67,6 +74,9 @@ TASKS = {
         f"PNG images of 224 by 224, mdstorm's decoder or {with_version('Pillow')}", "pngs", 64
     ),
     "tokens": Task("sequences of 2,048 uint16 tokens", "tokens", 64),
+    "tokens_copied": Task(
+        "the same tokens, as tensors that can be written to", "tokens", 64, copies=True
+    ),
 }
 
 
@@ -137,11 +147,13 @@ def decoded(batch: list[bytes], turbo: bool = False) -> Any:
     return torch.from_numpy(np.stack([pixels(image, turbo) for image in batch]))
 
 
-def tensors(batch: pa.Table | pa.RecordBatch, turbo: bool = False, **_: Any) -> dict[str, Any]:
-    """Convert Arrow columns to tensors: numbers as views, images decoded."""
+def tensors(
+    batch: pa.Table | pa.RecordBatch, turbo: bool = False, copies: bool = False, **_: Any
+) -> dict[str, Any]:
+    """Convert Arrow columns to tensors: numbers as views, or copies of them, images decoded."""
     import torch
 
-    made = {}
+    made: dict[str, Any] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if pa.types.is_binary(column.type):
             made[name] = decoded(column.to_pylist(), turbo)
@@ -150,6 +162,8 @@ def tensors(batch: pa.Table | pa.RecordBatch, turbo: bool = False, **_: Any) -> 
             made[name] = torch.from_numpy(values).reshape(len(column), -1)
         else:
             made[name] = torch.from_numpy(column.to_numpy())
+    if copies:  # by NumPy: PyTorch's threads would be counted while they wait for each other
+        return {name: torch.from_numpy(values.numpy().copy()) for name, values in made.items()}
     return made
 
 
@@ -214,7 +228,7 @@ def datasets(folder: Path, task: Task) -> Batches:
     if task.shuffle:
         streamed = found.to_iterable_dataset(num_shards=8).with_format("arrow")
         found = streamed.shuffle(seed=0, buffer_size=BUFFER_ROWS)
-    return lambda: map(partial(tensors, turbo=task.turbo), found.iter(task.batch_size))
+    return lambda: map(partial(tensors, **task.options), found.iter(task.batch_size))
 
 
 def webdataset(folder: Path, task: Task) -> Batches:
@@ -258,7 +272,7 @@ def lance(folder: Path, task: Task) -> Batches:
         task.batch_size,
         batch_readahead=4,
         sampler=sampler,
-        to_tensor_fn=partial(tensors, turbo=task.turbo),
+        to_tensor_fn=partial(tensors, **task.options),
     )
 
 
@@ -285,7 +299,7 @@ def ray(folder: Path, task: Task) -> Batches:
     options: dict[str, Any] = {"batch_size": task.batch_size, "batch_format": "pyarrow"}
     if task.shuffle:
         options["local_shuffle_buffer_size"] = BUFFER_ROWS
-    return lambda: map(partial(tensors, turbo=task.turbo), found.iter_batches(**options))
+    return lambda: map(partial(tensors, **task.options), found.iter_batches(**options))
 
 
 #: The usual name of each library, its package, and the function that reads with it.
