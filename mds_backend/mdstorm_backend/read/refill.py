@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count, islice, pairwise
-from typing import TypeAlias
+from itertools import chain, islice, pairwise
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format import Batch, slice_batch
-from mdstorm_backend.order import RowPlan, ceil_div
+from mdstorm_backend.order import RowPlan
 from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.sample_source import SampleSource
 from mdstorm_backend.read.shard import MemoryShard, warn_no_data
+from mdstorm_backend.read.window_groups import WindowGroup, window_groups
 
 #: Stored bytes in each shard slice that is passed to a transform.
 SLICE_BYTES = 4 << 20
@@ -33,11 +33,24 @@ SLICE_BYTES = 4 << 20
 Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
 #: Reads and transforms slices ahead of use.
 Transformed: TypeAlias = Callable[[Iterable[range]], Iterator[MemoryShard]]
-#: The rows of a batch, their number, and the batch's offset in the plan. An empty batch has a row
-#: that provides the types.
-_Batch: TypeAlias = tuple[list[Located], int, int]
-#: A planned window: its epoch, its number in the epoch, and its slices.
-_Window: TypeAlias = tuple[int, int, list[range]]
+
+
+class _CutBatch(NamedTuple):
+    """A batch.
+
+    Attributes
+    ----------
+    parts : list of Located
+        Its rows; a batch without rows has a row that provides the types.
+    size : int
+        The number of its rows.
+    offset : int
+        Its offset in the plan.
+    """
+
+    parts: list[Located]
+    size: int
+    offset: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +82,14 @@ class Refill:
         batches, largest = 1, most if self.plan.batch_size is not None else 1
         batches_of = self._packed if self.plan.even_size is None else self._spread
         mine = islice(batches_of(transformed), part, None, self.plan.batching.num_parts)
-        while found := list(islice(mine, min(batches, largest))):
-            sizes, offsets = [size for _, size, _ in found], [offset for _, _, offset in found]
+        while together := list(islice(mine, min(batches, largest))):
+            sizes, offsets = [one.size for one in together], [one.offset for one in together]
             has_rows = any(sizes)
-            used = (parts for parts, size, _ in found if size or not has_rows)
+            used = (one.parts for one in together if one.size or not has_rows)
             yield Block(sizes, offsets, list(chain.from_iterable(used)))
             batches *= 2
 
-    def _packed(self, transformed: Transformed) -> Iterator[_Batch]:
+    def _packed(self, transformed: Transformed) -> Iterator[_CutBatch]:
         """Pack the rows into full batches, which may span windows and epochs."""
         parts: list[Located] = []
         begin, size = self.plan.resolved_start, self.plan.batch_size
@@ -89,10 +102,10 @@ class Refill:
                 missing = None if missing is None else missing - stop + first
                 first, offset = stop, self.plan.offset(epoch, row - rows + stop)
                 if not missing or (by_shard and first == rows):
-                    yield parts, sum(map(len, parts)), offset
+                    yield _CutBatch(parts, sum(map(len, parts)), offset)
                     parts, missing = [], size
         if parts and not self.plan.batching.drop_last:
-            yield parts, sum(map(len, parts)), offset
+            yield _CutBatch(parts, sum(map(len, parts)), offset)
 
     def _windows(self, transformed: Transformed) -> Iterator[tuple[int, Located]]:
         """Yield the windows of each epoch; stop with a warning after an epoch without rows."""
@@ -149,54 +162,30 @@ class Refill:
         window.shards = shards
         return window
 
-    def _spread(self, transformed: Transformed) -> Iterator[_Batch]:
+    def _spread(self, transformed: Transformed) -> Iterator[_CutBatch]:
         """Spread the rows of each group of windows over the group's batches."""
-        done = self.plan.done
-        planned: deque[tuple[list[_Window], list[int]]] = deque()
+        plan, done = self.plan, self.plan.done
+        planned: deque[WindowGroup] = deque()
 
         def slices() -> Iterator[range]:
-            for group, ends in self._groups(done):
-                planned.append((group, ends))
-                for _, _, window in group:
-                    yield from window
+            for group in window_groups(plan, done, self._planned_windows):
+                planned.append(group)
+                yield from group.slices
 
         made = transformed(slices())
-        while (shard := next(made, None)) is not None:
-            (group, ends), shards, windows, given = planned.popleft(), [shard], [], 0
-            for epoch, number, window in group:
-                shards += islice(made, len(window) - len(shards))
-                windows.append(self._window([s for s in shards if s.num_samples], epoch, number))
-                shards, given = [], given + sum(map(len, window))
-            for (parts, size), end in zip(_evenly(windows, given, len(ends)), ends, strict=True):
+        while (first := next(made, None)) is not None:
+            group, shards = planned.popleft(), chain([first], made)
+            windows = [
+                self._window(
+                    [shard for shard in islice(shards, len(one.slices)) if shard.num_samples],
+                    one.epoch,
+                    one.number,
+                )
+                for one in group.windows
+            ]
+            for (parts, size), end in zip(group.spread(windows), group.ends, strict=True):
                 if end > done:
-                    yield parts, size, self.plan.offset_of_row(end)
-
-    def _groups(self, done: int) -> Iterator[tuple[list[_Window], list[int]]]:
-        """Yield the groups that have batches ending after `done` rows of the pass.
-
-        A group consists of windows, and of the rows of the pass at which its batches end. In the
-        first group, some may end earlier.
-        """
-        plan = self.plan
-        size, first = plan.rows_per_epoch, plan.resolved_start.pass_epoch
-        # The first group may begin in an earlier epoch, because a batch may span epochs.
-        assert plan.even_size is not None
-        epoch = max(done // size - ceil_div(plan.even_size, size), 0)
-        last = plan.batching.num_epochs
-        epochs = count(epoch) if last is None else range(epoch, last)
-        group: list[_Window] = []
-        for epoch in epochs:
-            at, end = epoch * size, (epoch + 1) * size
-            windows = self._planned_windows(first + epoch)
-            for number, slices in enumerate(windows):
-                group.append((first + epoch, number, slices))
-                stop = at + sum(map(len, slices))
-                stop = end if number == len(windows) - 1 else stop
-                if ends := plan.ends(at, stop):
-                    if ends[-1] > done:
-                        yield group, ends
-                    group = []
-                at = stop
+                    yield _CutBatch(parts, size, plan.offset_of_row(end))
 
     def _planned_windows(self, epoch: int) -> list[list[range]]:
         """Join the slices of shard parts into windows, whose rows are shuffled together."""
@@ -219,37 +208,6 @@ def joined(block: Block, names: Sequence[str]) -> Batch:
 def _sizes(pieces: list[list[range]]) -> npt.NDArray[np.int64]:
     """Return the number of rows in each part of a shard, given its slices."""
     return np.array([sum(map(len, slices)) for slices in pieces], np.int64)
-
-
-def _evenly(
-    windows: list[Located], given: int, batches: int
-) -> Iterator[tuple[list[Located], int]]:
-    """Yield the rows of each batch, in window order, and their number.
-
-    `windows` are the rows that a transform returned for `given` rows, spread over `batches`.
-    """
-    rows = sum(map(len, windows))
-    if rows < min(batches, given):  # with batches of one row, a rank may have one row fewer
-        raise TransformError(
-            f"a transform function returned {rows} rows for {given}, too few for the "
-            f"{batches} batches that every rank makes. To leave out rows, pass predicate= or "
-            "filters=, or leave them out before writing, but do not drop them in the function. If "
-            'on_corrupt="skip" left out the rows, pass shuffling_queue_capacity=, so that the '
-            "remaining rows are mixed with rows of other shards"
-        )
-    left, first = iter(windows), 0
-    window = next(left)
-    for number in range(batches):
-        size = ceil_div(rows * (number + 1), batches) - ceil_div(rows * number, batches)
-        missing, parts = size, []
-        while missing:
-            if first == len(window):
-                window, first = next(left), 0
-                continue
-            stop = min(first + missing, len(window))
-            parts.append(window[first:stop])
-            missing, first = missing - stop + first, stop
-        yield parts or [window[first - 1 : first]], size
 
 
 def _after(
