@@ -17,6 +17,7 @@ USES = {
     "fingerprint": {
         "mdstorm/_datasets/decoded_source.py": "part of a view's fingerprint",
         "mdstorm/_datasets/logged_data.py": "compared, of the data of a run",
+        "mdstorm/_datasets/stored_place.py": "whether the URL stands for all files",
         "mdstorm/_readers/options.py": "compared, of the data before filters leave out shards",
         "mdstorm/_selection/shard_views.py": "part of a view's fingerprint",
         "mdstorm/cli/datasets.py": "shown",

@@ -12,7 +12,8 @@ from mdstorm._datasets.decoded_source import (
     with_declared_partitions,
 )
 from mdstorm._datasets.field_decoders import DecodedField, Floats, decoded_field, is_untyped
-from mdstorm._datasets.logged_data import LoggedData, StoredPlace, file_versions
+from mdstorm._datasets.file_versions import file_versions
+from mdstorm._datasets.logged_data import LoggedData
 from mdstorm._datasets.opening import open_dataset
 from mdstorm._datasets.petastorm_metadata import (
     COMMON_METADATA,
@@ -41,6 +42,7 @@ from mdstorm._datasets.sources import (
     opened,
     scheme_less,
 )
+from mdstorm._datasets.stored_place import StoredPlace
 
 __all__ = [
     "COMMON_METADATA",
