@@ -403,10 +403,9 @@ class Program:
     def copy_loaders(self) -> None:
         copied = self.draw.choice(self.kind.copies)
         self.record("copy", copied)
-        loaders = [copied(rank.loader) for rank in self.ranks]
+        copies = [(copied(rank.loader), rank.model.place_of_copy) for rank in self.ranks]
         self.close()
-        for number, loader in enumerate(loaders):
-            place = self.ranks[number].model.place_of_copy
+        for number, (loader, place) in enumerate(copies):
             counting = self.counting(number, len(self.ranks), next=place)
             self.ranks[number] = Rank(loader, ModelLoader(counting))
 
