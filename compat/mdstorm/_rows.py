@@ -1,12 +1,11 @@
-"""Conversion of stored columns to the values that readers return, and static row types."""
+"""Conversion of stored columns to the values that readers return."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from itertools import pairwise
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +24,6 @@ from mdstorm_backend.format import (
 )
 from mdstorm_backend.read import column_to_numpy, decode_late, objects, scalars_to_numpy
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from mdstorm_backend.loaders import Statistics, Trace
-
-
 #: NumPy types of string and binary scalars, which Arrow converts to Python objects.
 _SCALAR_TYPES: dict[pa.DataType, type] = {
     pa.string(): np.str_,
@@ -38,7 +31,6 @@ _SCALAR_TYPES: dict[pa.DataType, type] = {
     pa.binary(): np.bytes_,
     pa.large_binary(): np.bytes_,
 }
-_Element = TypeVar("_Element", covariant=True)
 
 
 def rows_of(
@@ -246,50 +238,3 @@ def _of_lists(name: str, values: pa.Array, column: Column | None) -> npt.NDArray
         if (lengths == lengths[0]).all():
             return flat.reshape(len(values), int(lengths[0]))
     return objects(split_rows(flat, values))
-
-
-if TYPE_CHECKING:
-
-    class Row(tuple[Any, ...]):
-        """A row, a batch of rows, or an n-gram, with fields accessible by name or index.
-
-        The actual class is generated from the schema. N-grams are dicts from offset to row.
-        """
-
-        def __getattr__(self, field: str) -> Any: ...
-
-else:
-    Row = tuple
-
-
-class TFDataset(Protocol[_Element]):
-    """A ``tf.data.Dataset`` with typed elements. All other attributes are typed as `Any`."""
-
-    def __iter__(self) -> Iterator[_Element]: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
-
-    def __getattr__(self, name: str) -> Any: ...
-
-
-class ResumableTFDataset(TFDataset[_Element], Protocol[_Element]):
-    """A TensorFlow dataset created by a converter, with state and statistics."""
-
-    def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return the number of rows read and the time spent waiting."""
-
-    def state_dict(self, batches: int | None = None) -> dict[str, Any]:
-        """Return the state of the latest iteration, for `load_state_dict`."""
-
-    def load_state_dict(self, state: dict[str, Any], *, skip_batches: int = 0) -> None:
-        """Resume the next iteration from a state, or `skip_batches` batches after it."""
-
-    def trace(self, state: dict[str, Any] | None = None) -> Trace:
-        """Return which rows the batches have, on any rank, without reading data."""

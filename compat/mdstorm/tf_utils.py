@@ -8,7 +8,7 @@ import numpy as np
 
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers import check_reader
-from mdstorm._rows import Row, TFDataset
+from mdstorm._row_types import Row, TFDataset
 from mdstorm._tensorflow import (
     column_for_tf,
     dataset_of_ngrams,

@@ -89,7 +89,7 @@ install()
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        from mdstorm_backend.drop_in.stand_in import AbsentNames
+        from mdstorm_backend.drop_in.absent_names import AbsentNames
 
         raise AbsentNames("", __name__, "", {}, _ELSEWHERE).error(__name__, name, sys._getframe(1))
     if _HOMES[name].startswith("loaders.torch"):

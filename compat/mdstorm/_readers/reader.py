@@ -19,7 +19,7 @@ from mdstorm._readers.options import reader_options
 from mdstorm._readers.reading_order import sample_order
 from mdstorm._readers.schema_fields import output_schema
 from mdstorm._readers.succession import Succession, first_epoch
-from mdstorm._rows import Row
+from mdstorm._row_types import Row
 from mdstorm._transforms import WorkerPool
 from mdstorm.ngram import NGram
 from mdstorm.unischema import FIELDS, shown_fields

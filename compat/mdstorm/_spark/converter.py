@@ -10,19 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, overload
 from mdstorm._datasets import open_dataset
 from mdstorm._petastorm_names import public
 from mdstorm._readers import DEFAULT_WORKERS, DEFAULTS, ReaderArguments, ReaderKeywords, accepts
-from mdstorm._rows import ResumableTFDataset, Row
+from mdstorm._row_types import ResumableTFDataset, Row
 from mdstorm._spark.context_managers import TorchDatasetContextManager
-from mdstorm._spark.converter_files import (
-    ColumnNames,
-    CountedFiles,
-    KeptDataset,
-    ModelInputs,
-    ReadFiles,
-    make_tf_dataset,
-)
+from mdstorm._spark.converter_files import CountedFiles, KeptDataset, ReadFiles, make_tf_dataset
 from mdstorm._spark.copies import PETASTORM_CONF, forget
 from mdstorm._spark.deletion import delete_dir
 from mdstorm._spark.kept_copies import remove_notes_of
+from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
 from mdstorm._spark.renewed import Renewed
 from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.base import cached_property, check_function, check_list, require

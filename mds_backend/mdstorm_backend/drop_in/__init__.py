@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.drop_in.stand_in import AbsentNames, StandIn
+from mdstorm_backend.drop_in.absent_names import AbsentNames
+from mdstorm_backend.drop_in.stand_in import StandIn
 
 __all__ = ["AbsentNames", "StandIn"]

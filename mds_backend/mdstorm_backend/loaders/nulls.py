@@ -1,27 +1,22 @@
-"""Check nulls and times that become tensors, or raise errors for them."""
+"""Check nulls that become tensors, or raise errors for them."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.display import counted
 from mdstorm_backend.format import Column
-from mdstorm_backend.format.values.python_objects import beyond_nanoseconds
 
 _logger = logging.getLogger(__name__)
 
 #: Up to this number, float64 can represent every integer.
 _EXACT = 1 << 53
-_NS_PER_US = 1000
 
 
 def check_exact(values: pa.Array, name: str) -> None:
@@ -150,33 +145,3 @@ def _null_error(
         f"nulls in the transform, or drop such rows before converting{drop}",
         columns=counts,
     )
-
-
-def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArray[np.int64]:
-    """Return dates or timestamps as int64 nanoseconds since 1970 UTC.
-
-    Raises
-    ------
-    EncodingRangeError
-        If a value is before 1677 or after 2262.
-    NullValueError
-        If a value is NaT.
-    """
-    missing = int(np.isnat(array).sum())
-    if missing:
-        raise null_error(name, missing, framework)
-    if array.dtype == "datetime64[ns]":
-        return array.view(np.int64)
-    if (worst := beyond_nanoseconds(array)) is not None:
-        is_date = array.dtype == "datetime64[D]"
-        kind, function = ("date", "unix_date") if is_date else ("timestamp", "unix_micros")
-        raise errors.EncodingRangeError(
-            f"column {name!r} holds the {kind} {worst}, which does not fit into nanoseconds (1677 "
-            f"to 2262). Convert it to a number with Spark's {function}(…), or leave such rows out",
-            column=name,
-        )
-    return _microseconds(array) * _NS_PER_US
-
-
-def _microseconds(times: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    return times.astype("datetime64[us]", copy=False).view(np.int64)

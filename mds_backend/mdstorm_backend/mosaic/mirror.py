@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mdstorm_backend.drop_in.stand_in import AbsentNames, StandIn
+from mdstorm_backend.drop_in.absent_names import AbsentNames
+from mdstorm_backend.drop_in.stand_in import StandIn
 
 _PACKAGE = "mdstorm_backend.streaming"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mdstorm_backend.spark.materialization import check_driver_writes, materialize, why_not_writable
+from mdstorm_backend.spark.refusals import is_refusal
 from mdstorm_backend.spark.sessions import (
     is_local,
-    is_refusal,
     read_conf,
     session_conf,
     spark_url,

@@ -17,6 +17,7 @@ from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Schema, plan_types
 from mdstorm_backend.spark import sessions
 from mdstorm_backend.spark.job_progress import write_progress
+from mdstorm_backend.spark.refusals import short_reason
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write import commit, directories, full_shard, tasks
 
@@ -210,7 +211,7 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         message = _missing_library(error, mapped.sparkSession)
         if message:
             raise errors.MissingDependencyError(message) from error
-        own = _own_error(sessions.short_reason(error, longest=_LONGEST_MESSAGE))
+        own = _own_error(short_reason(error, longest=_LONGEST_MESSAGE))
         if own is None:
             raise
         raise own from error
@@ -235,7 +236,7 @@ def _check_interrupted(error: BaseException | None) -> None:
 
 def _missing_library(error: Exception, session: SparkSession) -> str:
     """Return a message if a Spark error means that a library is missing; otherwise ""."""
-    reason = sessions.short_reason(error)
+    reason = short_reason(error)
     if ours := _NO_MDSTORM.match(reason):
         return ours[1]
     found = _NO_LIBRARY.search(reason)
@@ -302,7 +303,7 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
         except errors.MissingDependencyError:
             raise
         except Exception as error:  # each kind of session raises its own errors
-            return sessions.short_reason(error)
+            return short_reason(error)
         unseen = "the driver cannot see the file that an executor wrote there"
         return refused or ("" if directory.exists(tasks.PROBE_NAME) else unseen)
 

@@ -17,8 +17,9 @@ import tensorflow as tf
 from mdstorm_backend import errors
 from mdstorm_backend.format import Column, Values, as_arrow, is_number, numpy_dtype
 from mdstorm_backend.format.values import nested_lists
-from mdstorm_backend.loaders.nulls import check_nulls, nanoseconds, null_error
+from mdstorm_backend.loaders.nulls import check_nulls, null_error
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.times import nanoseconds
 from mdstorm_backend.read import ImageDecoder, decode_late, scalars_to_numpy
 from mdstorm_backend.read.stacking import Output, check_numbers, output_name
 

@@ -19,7 +19,8 @@ from mdstorm_backend.format import Column, Values, depth_of, shapes_of
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.format.values.python_objects import date_objects, python_objects
 from mdstorm_backend.loaders import NumberedBatches, ReaderOptions
-from mdstorm_backend.loaders.nulls import check_exact, check_nulls, nanoseconds, null_error
+from mdstorm_backend.loaders.nulls import check_exact, check_nulls, null_error
+from mdstorm_backend.loaders.times import nanoseconds
 from mdstorm_backend.loaders.torch.collation import collate_objects
 from mdstorm_backend.read import Block, decode_late, scalars_to_numpy
 

@@ -14,7 +14,8 @@ from tests.kit.refusing import refusal
 from tests.kit.small_datasets import array_of, plan, struct_of
 
 from mdstorm_backend.spark import is_local, materialize, read_conf, session_conf, start_session
-from mdstorm_backend.spark.sessions import is_refusal, short_reason, sized_arrow_batches
+from mdstorm_backend.spark.refusals import is_refusal, short_reason
+from mdstorm_backend.spark.sessions import sized_arrow_batches
 
 CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
