@@ -121,6 +121,7 @@ def test_ranks_read_equal_layouts_in_different_orders(
     assert positions(lanes[0]) != positions(lanes[1])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("ranks", [2, 8])
 @pytest.mark.parametrize("name", SETTINGS)
@@ -157,6 +158,7 @@ def spread(steps: Numbers, rows: Numbers | None = None) -> float:
     return float((((counts - size * shares) ** 2).mean(0)[varies] / chance[varies]).mean())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", [name for name in SETTINGS if "whole" in name])
 @pytest.mark.parametrize("ranks", [1, 2, 8])
 def test_whole_epoch_is_shuffled_as_by_chance(name: str, ranks: int) -> None:
@@ -194,6 +196,7 @@ LAYOUTS: dict[str, Numbers] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("ranks", [1, 8])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_queue_mixes_as_much_as_the_queue_of_petastorm(name: str, ranks: int) -> None:
@@ -218,6 +221,7 @@ def test_queue_mixes_as_much_as_the_queue_of_petastorm(name: str, ranks: int) ->
         assert spread_here < most * max(spread_there, 1), queue
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("ranks", "after"), [(8, 1), (8, 2), (8, 3), (4, 2), (3, 8), (64, 1)])
 @pytest.mark.parametrize("name", ["whole epoch", "rows", "queue"])
 def test_batches_are_mixed_as_before_once_other_ranks_resume(
