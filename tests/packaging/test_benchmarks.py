@@ -15,6 +15,12 @@ _ROOT = Path(__file__).parents[2]
 _PROGRAMS = set(
     re.findall(r"benchmarks/((?:run|measure)\w*\.py)", (_ROOT / "Makefile").read_text("utf-8"))
 )
+#: These start many processes, and take as long as hundreds of other tests.
+_LONG = {"measure_limits.py", "run.py", "run_samples.py"}
+_CASES = [
+    pytest.param(name, marks=pytest.mark.long if name in _LONG else ())
+    for name in sorted(_PROGRAMS)
+]
 
 
 def figures_of(result: Any) -> Iterator[float]:
@@ -27,7 +33,7 @@ def figures_of(result: Any) -> Iterator[float]:
 
 
 @pytest.mark.newest
-@pytest.mark.parametrize("name", sorted(_PROGRAMS))
+@pytest.mark.parametrize("name", _CASES)
 def test_benchmark_with_smallest_sizes_measures_mdstorm_alone(name: str, tmp_path: Path) -> None:
     program, output = _ROOT / "benchmarks" / name, tmp_path / "results.json"
     options = ["--output", output] if '"--output"' in program.read_text("utf-8") else []
