@@ -53,7 +53,8 @@ _WORDS = {
     "concepts/nulls": "null, nulls, missing values, nan, fill_nulls, impute",
     "concepts/orders": (
         "order, exact, elastic, stored order, shuffle, shuffling, shuffle data, seed, random seed, "
-        "random, deterministic, reproducible, random order, shuffle buffer"
+        "random, deterministic, reproducible, random order, shuffle buffer, sorted table, "
+        "shuffle parquet, larger than memory"
     ),
     "concepts/shards": "shard, shards, shard size, index.json",
     "delta": (
@@ -75,7 +76,10 @@ _WORDS = {
         "faq, windows, macos, when not to use, alternatives, licence, telemetry, jax, topandas, "
         "small table, small data, fits in memory, in memory"
     ),
-    "guarantees": "guarantees, tests, trust, exactly once",
+    "guarantees": (
+        "guarantees, tests, trust, exactly once, dataset changed, changed while training, "
+        "overwritten, snapshot"
+    ),
     "how-to/append": (
         "append, append data, daily data, incremental, add rows, new rows, delete rows, "
         "update rows, merge_index"
@@ -102,11 +106,11 @@ _WORDS = {
     ),
     "how-to/horovod": "horovod, hvd, horovodrun, horovodrunner",
     "how-to/images": (
-        "image, images, jpeg, png, resize, pillow, vision, decode images, augmentation"
+        "image, images, jpeg, png, heic, heif, resize, pillow, vision, decode images, augmentation"
     ),
     "how-to/files": (
-        "files=, image paths, paths of images, images in a volume, audio files, folder of images, "
-        "file column, read files"
+        "files=, image paths, paths of images, images in a volume, images from s3, images in s3, "
+        "audio files, folder of images, file column, read files"
     ),
     "how-to/mlflow": (
         "mlflow, log_input, log_state, load_trace, lineage, data lineage, provenance, which data "
@@ -150,16 +154,18 @@ _WORDS = {
     "how-to/several-processes": (
         "ddp, distributed, distributed training, data parallel, rank, torchrun, multi gpu, fsdp, "
         "several gpus, multiple processes, hang, uneven ranks, share, shard_count, cur_shard, even "
-        "batches, uneven, rows of a rank, duplicate rows, repeated rows, every process reads all "
+        "batches, uneven, different number of batches, batchnorm, batch normalization, "
+        "syncbatchnorm, rows of a rank, duplicate rows, repeated rows, every process reads all "
         "rows, lost rows, missing rows"
     ),
     "how-to/split": (
-        "split, train test split, validation, validation split, cross validation, k-fold, "
+        "split, train test split, split by time, split by date, validation, validation split, "
+        "cross validation, k-fold, "
         "holdout, evaluation, stratified"
     ),
     "how-to/text": (
         "text, tokens, tokenizer, string columns, strings, nlp, llm, bert, fine-tuning, padding, "
-        "sequences"
+        "sequences, variable length, embedding of tokens, ragged"
     ),
     "how-to/transform": (
         "transform, transform_spec, transformspec, augmentation, normalize, normalize features, "
@@ -218,7 +224,7 @@ _WORDS = {
         "storage, storages, local cache, download, cache size, cache_limit, fsspec, mount, "
         "volumes, s3, azure, google cloud, gcs, object store, bucket, minio, storage_options, "
         "credentials, s3 credentials, azure credentials, access key, secrets, token, sas token, "
-        "rotate, expired token, managed identity"
+        "rotate, expired token, managed identity, proxy, certificate, https_proxy, ca bundle"
     ),
     "trainers": (
         "trainer, accelerate, lightning, deepspeed, hugging face, hugging face trainer, ray, ray "
@@ -241,6 +247,9 @@ _WORDS = {
 #: Minimum and maximum length of a page's description, in characters: search engines cut off longer
 #: descriptions, and shorter paragraphs only introduce a block of code.
 _LEAST_DESCRIPTION, _LONGEST_DESCRIPTION = 40, 200
+
+#: Drawings up to this width, in pixels, fit on a phone's screen, where wider ones are scrolled.
+_NARROW = 480
 
 project = "mdstorm"
 author = "the authors of mdstorm"
@@ -373,12 +382,13 @@ def _relink_included(app: Any, path: Path, docname: str, content: list[str]) -> 
 
 
 def _frame_drawings(app: Any, doctree: nodes.document, docname: str) -> None:
-    """Let drawings be scrolled, and embed those that use the colours of the page."""
+    """Let wide drawings be scrolled, and embed those that use the colours of the page."""
     for image in list(doctree.findall(nodes.image)):
         path = HERE / image["uri"]
         if path.suffix == ".svg":
-            image.parent["classes"].append("picture")
             drawing = path.read_text("utf-8")
+            if (width := re.search(r'viewBox="0 0 (\d+)', drawing)) and int(width[1]) > _NARROW:
+                image.parent["classes"].append("picture")
             if 'class="picture"' in drawing:
                 image.replace_self(nodes.raw("", drawing, format="html"))
 

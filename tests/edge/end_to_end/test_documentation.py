@@ -1,8 +1,8 @@
-"""The Python in the documentation runs, and docstring examples print what they show.
+"""The Python in the documentation runs, and it and docstring examples print what they show.
 
 The blocks on a page run in order and share their names, as if a reader pasted them into an empty
 file. No name is defined for them, and only ``/tmp``, ``/dbfs`` and ``s3://bucket`` are replaced, by
-the test's own directory.
+the test's own directory. A block that needs names, which its first line lists, is not run.
 The long tests also run each page as its reader does: as a program, in an environment with what the
 page tells its readers to install, and without other variables.
 """
@@ -11,6 +11,7 @@ import doctest
 import fcntl
 import importlib
 import inspect
+import io
 import logging
 import os
 import re
@@ -18,6 +19,7 @@ import shlex
 import subprocess
 import sys
 import warnings
+from contextlib import redirect_stdout
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -41,18 +43,38 @@ REPRESENTATIVE = {"resume.md", "several-processes.md"}
 FENCE = "```python\n"
 #: A comment above a block that is not run, because the block is the content of the named file.
 FILE = r"<!-- file: (?P<file>\S+) -->\n"
+#: The first line of a block that its reader cannot run alone. Names in backticks are not defined.
+NEEDS = re.compile(r"# Needs: (.+)\n")
+#: What a block prints, which the page shows after it and at most one sentence.
+SHOWN = re.compile(r"\n(?:(?!```).+(?:\n.+)?:\n\n)?```text\n((?s:.*?))^```$", re.M)
+
+
+def needed_names(block: str) -> set[str]:
+    """Return the names that a block needs and does not define, as its first line lists them."""
+    needs = NEEDS.match(block)
+    return set() if needs is None else set(re.findall(r"`([\w.]+)`", needs[1]))
+
+
+def shown_blocks(page: Path) -> list[tuple[int, str, str | None]]:
+    """Return the line number, text and shown output of every Python block that is run."""
+    text = page.read_text("utf-8")
+    blocks = [
+        (text.count("\n", 0, match.start("code")), match["file"], match["code"], match.end())
+        for match in re.finditer(rf"^({FILE})?{FENCE}(?P<code>.*?)^```\n", text, re.M | re.S)
+    ]
+    # Check that no block is missed because its fence is written differently.
+    assert len(blocks) == len(re.findall(r"^\s*[`~]{3,}[ \t]*(?:python|py)\b", text, re.M)), page
+    found = []
+    for line, file, block, end in blocks:
+        if file is None and not needed_names(block):
+            shown = SHOWN.match(text, end)
+            found.append((line, block, shown and shown[1]))
+    return found
 
 
 def python_blocks(page: Path) -> list[tuple[int, str]]:
     """Return the line number and text of every Python block that is run."""
-    text = page.read_text("utf-8")
-    blocks = [
-        (text.count("\n", 0, match.start("code")), match["file"], match["code"])
-        for match in re.finditer(rf"^({FILE})?{FENCE}(?P<code>.*?)^```$", text, re.M | re.S)
-    ]
-    # Check that no block is missed because its fence is written differently.
-    assert len(blocks) == len(re.findall(r"^\s*[`~]{3,}[ \t]*(?:python|py)\b", text, re.M)), page
-    return [(line, block) for line, file, block in blocks if file is None]
+    return [(line, block) for line, block, _ in shown_blocks(page)]
 
 
 def runs_in_the_gate(page: Path) -> bool:
@@ -65,12 +87,14 @@ def with_own_directories(block: str, tmp_path: Path) -> str:
 
 
 def run_page(page: Path, tmp_path: Path) -> None:
-    """Run the blocks of a page in order, as one program that defines what it uses."""
+    """Run the blocks of a page in order, and check what they print where the page shows it."""
     names: dict[str, Any] = {"__name__": page.name}
-    for line, block in python_blocks(page):
+    for line, block, shown in shown_blocks(page):
         program = with_own_directories(block, tmp_path)
         # Empty lines are prepended so that tracebacks show line numbers on the page.
-        exec(compile("\n" * line + program, page, "exec"), names)
+        with redirect_stdout(io.StringIO()) as printed:
+            exec(compile("\n" * line + program, page, "exec"), names)
+        assert shown in (None, printed.getvalue()), f"the block at line {line} prints this"
 
 
 def name_of(page: Path) -> str:
@@ -121,6 +145,14 @@ def test_pages_use_no_name_that_they_do_not_define(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", tmp_path]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
+
+
+HOW_TOS = [page for page in PAGES if page.parent.name == "how-to" and python_blocks(page)]
+
+
+@pytest.mark.parametrize("page", [PAGES[0], DOCS / "index.md", *HOW_TOS], ids=name_of)
+def test_pages_show_what_their_program_prints(page: Path) -> None:
+    assert [shown for *_, shown in shown_blocks(page) if shown]
 
 
 #: What `pip install` commands install, for readers who have followed the README.
@@ -200,17 +232,6 @@ def test_page_runs_with_what_its_reader_has_installed(
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-
-
-@of_values
-def test_first_program_of_readme_prints_the_shown_output(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (_, program), *_ = python_blocks(PAGES[0])
-    shown = re.search(r"^```text\n(.*?)^```$", PAGES[0].read_text("utf-8"), re.M | re.S)
-    assert shown is not None
-    exec(with_own_directories(program, tmp_path), {})
-    assert capsys.readouterr().out == shown[1]
 
 
 @of_values

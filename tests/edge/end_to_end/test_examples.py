@@ -91,7 +91,7 @@ def test_petastorm_quick_start_commands_print_the_shown_output(tmp_path: Path) -
     followed = follow("quickstart/petastorm.md", tmp_path)
     assert len(followed) == 8
     assert followed[-1].startswith("mdstorm compare")
-    assert (tmp_path / "train.py").read_text("utf-8").startswith("from mdstorm.spark import")
+    assert "\nfrom mdstorm.spark import" in (tmp_path / "train.py").read_text("utf-8")
 
 
 @pytest.mark.long
