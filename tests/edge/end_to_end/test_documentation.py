@@ -55,21 +55,23 @@ def needed_names(block: str) -> set[str]:
     return set() if needs is None else set(re.findall(r"`([\w.]+)`", needs[1]))
 
 
-def shown_blocks(page: Path) -> list[tuple[int, str, str | None]]:
-    """Return the line number, text and shown output of every Python block that is run."""
+def all_blocks(page: Path) -> list[tuple[int, str, str | None]]:
+    """Return the line number, text and shown output of every Python block that is no file."""
     text = page.read_text("utf-8")
-    blocks = [
-        (text.count("\n", 0, match.start("code")), match["file"], match["code"], match.end())
-        for match in re.finditer(rf"^({FILE})?{FENCE}(?P<code>.*?)^```\n", text, re.M | re.S)
-    ]
+    blocks = list(re.finditer(rf"^({FILE})?{FENCE}(?P<code>.*?)^```\n", text, re.M | re.S))
     # Check that no block is missed because its fence is written differently.
     assert len(blocks) == len(re.findall(r"^\s*[`~]{3,}[ \t]*(?:python|py)\b", text, re.M)), page
-    found = []
-    for line, file, block, end in blocks:
-        if file is None and not needed_names(block):
-            shown = SHOWN.match(text, end)
-            found.append((line, block, shown and shown[1]))
-    return found
+    return [
+        (text.count("\n", 0, block.start("code")), block["code"], shown and shown[1])
+        for block in blocks
+        if block["file"] is None
+        for shown in [SHOWN.match(text, block.end())]
+    ]
+
+
+def shown_blocks(page: Path) -> list[tuple[int, str, str | None]]:
+    """Return the line number, text and shown output of every Python block that is run."""
+    return [block for block in all_blocks(page) if not needed_names(block[1])]
 
 
 def python_blocks(page: Path) -> list[tuple[int, str]]:
@@ -137,11 +139,15 @@ def test_python_blocks_on_pages_run(
         spark.conf.unset(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF)
 
 
-def test_pages_use_no_name_that_they_do_not_define(tmp_path: Path) -> None:
-    for page in PAGES:
+def test_pages_use_no_name_that_they_neither_define_nor_list_as_needed(tmp_path: Path) -> None:
+    for page in [*PAGES, DOCS / "trainers.md"]:
         copied = tmp_path / page.relative_to(ROOT).with_suffix(".py")
         copied.parent.mkdir(parents=True, exist_ok=True)
-        copied.write_text("\n".join(block for _, block in python_blocks(page)), "utf-8")
+        lines = []
+        for _, block, _ in all_blocks(page):
+            lines += [f"{name} = None" for name in needed_names(block) if name.isidentifier()]
+            lines.append(block)
+        copied.write_text("\n".join(lines), "utf-8")
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", tmp_path]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
