@@ -421,9 +421,12 @@ class SparkDatasetConverter(Openable, Described):
     def _mdstorm_description(self, *, full: bool) -> Description:
         place = self.cache_dir_url or directory_of(self.file_urls)
         known = self._mdstorm_kept.dataset
-        # For a table, `self.file_urls` has only its directory.
-        files = len(self.file_urls if known is None else known.file_urls)
-        line = [repr(shown_url(place)), counted(self.dataset_size, "row"), counted(files, "file")]
+        files = self.file_urls if known is None else known.file_urls
+        # The URL of a table is not a file, and its files are known once it is open.
+        counts_files = known is not None or self._mdstorm_version is None
+        line = [repr(shown_url(place)), counted(self.dataset_size, "row")]
+        if counts_files:
+            line.append(counted(len(files), "file"))
         if known is not None:
             line.append(human_bytes(known.nbytes))
         found = describe_place(place, full=full)
@@ -432,7 +435,9 @@ class SparkDatasetConverter(Openable, Described):
         facts = [*found.facts, ("data", "the user's own" if self._mdstorm_is_given else "a copy")]
         if found.headings:  # the headings describe the index, which may list more files
             return replace(found, line=line, facts=facts)
-        facts += [("rows", f"{self.dataset_size:,}"), ("files", f"{files:,}")]
+        facts.append(("rows", f"{self.dataset_size:,}"))
+        if counts_files:
+            facts.append(("files", f"{len(files):,}"))
         if known is None or not full:
             return Description(line, facts)
         return replace(known._mdstorm_description(full=True), line=line, facts=facts)

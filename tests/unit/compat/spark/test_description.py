@@ -61,7 +61,10 @@ def test_converter_repr_shows_its_copy(spark: Any, tmp_path: Path) -> None:
 def test_converter_repr_counts_the_files_of_a_table(tmp_path: Path) -> None:
     for number in range(3):
         write_deltalake(str(tmp_path), pa.table({"id": [number]}), mode="append")
-    assert ", 3 rows, 3 files, " in repr(make_spark_converter(str(tmp_path)))
+    converter = make_spark_converter(str(tmp_path))
+    assert ", 3 rows, 3 files, " in repr(converter)
+    other = pickle.loads(pickle.dumps(converter))  # noqa: S301  # it has not opened the table
+    assert repr(other).endswith(", 3 rows)")
 
 
 def test_deleted_converter_repr_shows_deletion(converter: SparkDatasetConverter) -> None:
