@@ -23,7 +23,7 @@ from mdstorm_backend.read import column_to_numpy, objects
 
 #: Converts stored values, read with `exact_nulls`, to the values that the engine returns for the
 #: field.
-Decode: TypeAlias = Callable[[mds.Values], mds.Values]
+DecodeColumn: TypeAlias = Callable[[mds.Values], mds.Values]
 
 #: Codecs whose values are decoded one column at a time. Subclasses may decode differently, so they
 #: are not included.
@@ -61,7 +61,7 @@ class DecodedField:
     """
 
     column: mds.Column
-    decode: Decode | None
+    decode: DecodeColumn | None
     cast: str | None = None
 
     @property

@@ -212,7 +212,7 @@ def _adapted(dataset_class: type[ReaderDataset]) -> Any:
 def _counting_class(iterator_class: Any) -> Any:
     """Return a subclass of TensorFlow's iterator class that counts the items taken."""
 
-    class CountingIterator(iterator_class):  # type: ignore[misc]
+    class ItemCountingIterator(iterator_class):  # type: ignore[misc]
         """An iterator that reports each item taken to its `Elements`."""
 
         _mdstorm_elements: Elements
@@ -220,4 +220,4 @@ def _counting_class(iterator_class: Any) -> Any:
         def __next__(self) -> Any:
             return self._mdstorm_elements.take(super().__next__)
 
-    return CountingIterator
+    return ItemCountingIterator

@@ -22,7 +22,7 @@ from mdstorm_backend.loaders.torch import are_alike, to_torch
 #: Columns as tensors, arrays or lists of the same length.
 Columns: TypeAlias = dict[str, Any]
 #: Returns the integers below its argument in random order.
-Permutation: TypeAlias = Callable[[int], npt.NDArray[np.int64]]
+Permute: TypeAlias = Callable[[int], npt.NDArray[np.int64]]
 
 #: Petastorm's promotions of dtypes with limited support in PyTorch.
 _PROMOTED = {
@@ -33,7 +33,7 @@ _PROMOTED = {
 _DECODE = "If it holds images, pass decode={0!r}, size=224 to the reader. "
 _OR_AS_FLOATS = '. If they are decimals, pass decimals="float64" to the reader, for numbers'
 #: Maps column names to values, or the offsets of an n-gram to such mappings.
-Row: TypeAlias = dict[Any, Any]
+RowMapping: TypeAlias = dict[Any, Any]
 
 
 def array_for_torch(values: Any) -> Any:
@@ -105,9 +105,7 @@ def rows_of_columns(columns: Columns) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def shuffled(
-    parts: Iterable[Columns], capacity: int, permutation: Permutation
-) -> Iterator[Columns]:
+def shuffled(parts: Iterable[Columns], capacity: int, permutation: Permute) -> Iterator[Columns]:
     """Yield the rows in random order, drawn from a pool of `capacity` rows.
 
     The pool is shuffled whenever it exceeds its capacity by half, so each row is copied about three
@@ -203,7 +201,7 @@ def first_rows(
     return {name: torch.cat([part[name] for part in parts]) for name in names}
 
 
-def row_for_torch(item: Any) -> Row:
+def row_for_torch(item: Any) -> RowMapping:
     """Convert a reader's row, which is a namedtuple or an n-gram of namedtuples, to a dict.
 
     Raises
@@ -213,7 +211,7 @@ def row_for_torch(item: Any) -> Row:
     """
     if isinstance(item, Mapping):
         return {offset: row_for_torch(row) for offset, row in item.items()}
-    row: Row = item._asdict()
+    row: RowMapping = item._asdict()
     refuse_nulls_in_rows({name: 1 for name, value in row.items() if value is None})
     return {name: array_for_torch(value) for name, value in row.items()}
 
@@ -260,7 +258,7 @@ def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
             row_as_dict[name] = array_for_torch(value)
 
 
-def collate_rows(rows: Sequence[Row]) -> dict[Any, Any]:
+def collate_rows(rows: Sequence[RowMapping]) -> dict[Any, Any]:
     """Collate rows into tensors, or into lists for values that PyTorch has no type for."""
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     return {

@@ -203,7 +203,7 @@ def mapped(path: str) -> Buffer:
         return map_file(file.fileno())
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 #: Maximum pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
@@ -228,17 +228,17 @@ _FINAL = (
 
 
 def with_retries(
-    location: Location, name: str, options: CacheOptions, action: Callable[[], T]
-) -> T:
+    location: Location, name: str, options: CacheOptions, action: Callable[[], _T]
+) -> _T:
     """Return the result of `action`, a short request for a file, with retries and a timeout."""
 
-    def attempt() -> T:
+    def attempt() -> _T:
         return action() if location.is_local_disk else watched(action, timeout=options.timeout)
 
     return try_again(attempt, url=location.file_url(name), attempts=options.retry)
 
 
-def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
+def try_again(action: Callable[[], _T], *, url: str, attempts: int) -> _T:
     """Call `action` until it succeeds, with exponential backoff.
 
     Parameters
@@ -292,8 +292,8 @@ def _reason(error: Exception) -> str:
 
 
 def watched(
-    action: Callable[[], T], *, timeout: float, progress: Callable[[], object] = lambda: None
-) -> T:
+    action: Callable[[], _T], *, timeout: float, progress: Callable[[], object] = lambda: None
+) -> _T:
     """Return the result of `action`, called in its own thread, which is abandoned if it hangs.
 
     Parameters

@@ -16,7 +16,7 @@ from mdstorm_backend.catalogs.vending import (
     TableCredentials,
     at_access_point,
 )
-from mdstorm_backend.catalogs.workspace import Workspace
+from mdstorm_backend.catalogs.workspace import WorkspaceClient
 from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.stores.store import store_of
 
@@ -55,7 +55,7 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
         )
     path = f"{_API}/tables/{quote(name.full, safe='')}"
     try:
-        workspace = Workspace()
+        workspace = WorkspaceClient()
         found = workspace.get(path, {"include_manifest_capabilities": "true"})
     except errors.CredentialsError as error:
         raise errors.CredentialsError(f"{error}. {read_by_spark(name)}", url=name.url) from None
@@ -129,7 +129,7 @@ def _of_storage(url: str) -> str:
     return url
 
 
-def _nearest(workspace: Workspace, name: TableName) -> str:
+def _nearest(workspace: WorkspaceClient, name: TableName) -> str:
     """Return a hint with names similar to the missing one, or "" if no names can be listed."""
     steps: list[tuple[str, str, dict[str, Any]]] = [
         ("tables", name.table, {"catalog_name": name.catalog, "schema_name": name.schema}),

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from mdstorm_backend import errors
 from mdstorm_backend.catalogs.names import TableName, read_by_spark
-from mdstorm_backend.catalogs.workspace import Workspace
+from mdstorm_backend.catalogs.workspace import WorkspaceClient
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
 from mdstorm_backend.storage.stores.store import bucket_of
 
@@ -44,8 +44,8 @@ class _UnityCredentials(CredentialProvider):
         return f"the table {self.name} of {self.host}"
 
     def log_in(self) -> None:
-        """Log in to the workspace; for errors see `Workspace`."""
-        Workspace(self.host)
+        """Log in to the workspace; for errors see `WorkspaceClient`."""
+        WorkspaceClient(self.host)
 
 
 class TableCredentials(_UnityCredentials):
@@ -64,7 +64,7 @@ class TableCredentials(_UnityCredentials):
         """
         body = {"operation": "READ", "table_id": self.table_id}
         with _explained_refusals(self.name, self.host):
-            found = Workspace(self.host).post(_CREDENTIALS, body)
+            found = WorkspaceClient(self.host).post(_CREDENTIALS, body)
         return lease_of_unity(found, str(self))
 
 
@@ -86,7 +86,7 @@ class IcebergCredentials(_UnityCredentials):
     def _load(self, headers: Mapping[str, str]) -> Any:
         name = self.name
         with _explained_refusals(name, self.host):
-            workspace = Workspace(self.host)
+            workspace = WorkspaceClient(self.host)
             config = workspace.get(f"{_ICEBERG}/config", {"warehouse": name.catalog})
             chosen = {**config.get("defaults", {}), **config.get("overrides", {})}
             prefix = chosen.get("prefix", f"catalogs/{name.catalog}")

@@ -25,7 +25,7 @@ _CONFIGURATION = re.compile(r"\. Config: \w+=.*", re.DOTALL)
 clients: dict[tuple[int, str | None, int], tuple[Any, str]] = {}
 
 
-class Workspace:
+class WorkspaceClient:
     """Sends requests to a workspace; holds a token, so it must not be printed or pickled.
 
     Parameters

@@ -17,10 +17,10 @@ from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format import Batch, Schema
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.read import FileReader, column_to_numpy
-from mdstorm_backend.read.block import Block, Located, Opened
+from mdstorm_backend.read.block import Block, Located, OpeningShards
 from mdstorm_backend.read.made_columns import (
     MadeColumn,
-    Numbers,
+    RowNumbers,
     check_new,
     file_columns,
     paths_of_files,
@@ -172,12 +172,12 @@ class AddedColumns(DatasetView):
         return f"{self.source.files_identity()}{paths}"
 
     def located(
-        self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
+        self, chunk: Chunk, kept: OpeningShards | None = None, *, is_first: bool = False
     ) -> Located:
         """Find the shards and rows of samples."""
         return self.source.located(chunk, kept, is_first=is_first)
 
-    def stored_numbers(self, numbers: Numbers) -> Numbers:
+    def stored_numbers(self, numbers: RowNumbers) -> RowNumbers:
         """Return the numbers that samples have in the whole dataset."""
         return self.source.stored_numbers(numbers)
 

@@ -29,8 +29,8 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import numbers_of
 from mdstorm_backend.read import fingerprints_of
-from mdstorm_backend.read.block import Located, Opened
-from mdstorm_backend.read.made_columns import Numbers
+from mdstorm_backend.read.block import Located, OpeningShards
+from mdstorm_backend.read.made_columns import RowNumbers
 
 
 def choose_rows(
@@ -56,7 +56,7 @@ def choose_rows(
     """
     if rows is None and where is None:
         return dataset
-    numbers: Numbers = range(len(dataset))
+    numbers: RowNumbers = range(len(dataset))
     if rows is not None:
         numbers = numbers_of_rows(dataset, rows)
     if where is not None:
@@ -96,7 +96,7 @@ class ChosenRows(DatasetView):
     """
 
     def __init__(
-        self, source: SampleDataset, rows: Numbers, chosen: str | None = None, where: str = ""
+        self, source: SampleDataset, rows: RowNumbers, chosen: str | None = None, where: str = ""
     ) -> None:
         super().__init__(source, _sizes(rows, source).tolist())
         self.rows, self.chosen, self.where = rows, chosen or numbers_hash(rows), where
@@ -112,7 +112,7 @@ class ChosenRows(DatasetView):
         return self.source
 
     def located(
-        self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
+        self, chunk: Chunk, kept: OpeningShards | None = None, *, is_first: bool = False
     ) -> Located:
         """Find the stored rows of samples."""
         numbers = chunk if isinstance(chunk, range) else numbers_of(chunk)
@@ -120,11 +120,11 @@ class ChosenRows(DatasetView):
         found.numbered = numbers
         return found
 
-    def stored_numbers(self, numbers: Numbers) -> Numbers:
+    def stored_numbers(self, numbers: RowNumbers) -> RowNumbers:
         """Return the numbers that samples have in the whole dataset."""
         return self.source.stored_numbers(self.source_numbers(numbers))
 
-    def source_numbers(self, numbers: Numbers) -> Numbers:
+    def source_numbers(self, numbers: RowNumbers) -> RowNumbers:
         """Return the numbers that samples have in the source."""
         rows = self.rows
         if not isinstance(rows, range):
@@ -154,7 +154,7 @@ class ChosenRows(DatasetView):
         return int(self.rows[i])
 
 
-def _sizes(rows: Numbers, dataset: SampleDataset) -> npt.NDArray[np.int64]:
+def _sizes(rows: RowNumbers, dataset: SampleDataset) -> npt.NDArray[np.int64]:
     """Return the number of rows in each stored shard or, of others, in parts of a shard's size."""
     count = len(rows)
     if not is_ascending(rows):

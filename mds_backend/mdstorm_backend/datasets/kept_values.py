@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.cache import keep_file
-from mdstorm_backend.read.made_columns import Numbers
+from mdstorm_backend.read.made_columns import RowNumbers
 from mdstorm_backend.storage import Buffer
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ _logger = logging.getLogger(__name__)
 
 
 def batches_read(
-    dataset: SampleDataset, numbers: Numbers, columns: Sequence[str], progress: Callable[[], object]
+    dataset: SampleDataset,
+    numbers: RowNumbers,
+    columns: Sequence[str],
+    progress: Callable[[], object],
 ) -> Iterator[Any]:
     """Yield rows in batches, and call `progress` after each: see `keep_file`."""
     for batch in dataset.batches_of(numbers, _AT_A_TIME, columns):

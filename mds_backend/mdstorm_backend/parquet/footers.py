@@ -126,7 +126,7 @@ class RowGroup:
 #: Numbers of the fields to keep, each with its type: ``int``, ``bytes``, a dict of the fields to
 #: keep in a struct, or a list of one such dict for a list of structs. Fields with other types
 #: are left out.
-Wanted: TypeAlias = dict[int, Any]
+WantedFields: TypeAlias = dict[int, Any]
 #: The fields of a struct by number: integers, bytes, structs and lists of structs.
 Struct: TypeAlias = dict[int, Any]
 
@@ -134,18 +134,18 @@ Struct: TypeAlias = dict[int, Any]
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Field numbers in a ``SchemaElement``, and in its ``LogicalType``.
 _TYPE, _CHILDREN, _LOGICAL, _VARIANT = 1, 5, 10, 16
-_ELEMENT: Wanted = {_TYPE: int, _CHILDREN: int, _LOGICAL: {_VARIANT: {}}}
+_ELEMENT: WantedFields = {_TYPE: int, _CHILDREN: int, _LOGICAL: {_VARIANT: {}}}
 #: Field numbers in a ``ColumnChunk``, in its ``ColumnMetaData`` and in the ``Statistics`` of that.
 METADATA, _CRYPTO = 3, 8
 VALUES, STATISTICS = 5, 12
 NULLS, MAX, MIN = 3, 5, 6
-_CHUNK: Wanted = {
+_CHUNK: WantedFields = {
     METADATA: {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}},
     _CRYPTO: {},
 }
 #: Field numbers in a footer, and the fields to keep: the schema, row groups and their columns.
 _SCHEMA, _ROW_GROUPS = 2, 4
-_FOOTER_FIELDS: Wanted = {_SCHEMA: [_ELEMENT], _ROW_GROUPS: [{1: [_CHUNK]}]}
+_FOOTER_FIELDS: WantedFields = {_SCHEMA: [_ELEMENT], _ROW_GROUPS: [{1: [_CHUNK]}]}
 #: Key of Spark's schema, as JSON, in the metadata of files that Spark wrote.
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 #: The last bytes of a file, and those of a file whose footer is encrypted.
@@ -519,13 +519,13 @@ def missing_file(url: str, version: int) -> DatasetNotFoundError:
     )
 
 
-_NOTHING: Wanted = {}
+_NOTHING: WantedFields = {}
 _MOST_LEVELS = 24  # Parquet's own structs have fewer than ten levels
 
 _BOOLEANS, _BYTE, _DOUBLE, _BINARY, _LIST, _STRUCT = (1, 2), 3, 7, 8, 9, 12
 
 
-def read_struct(data: bytes, wanted: Wanted) -> Struct:
+def read_struct(data: bytes, wanted: WantedFields) -> Struct:
     """Return the wanted fields of the struct at the beginning of `data`.
 
     Raises
@@ -539,7 +539,7 @@ def read_struct(data: bytes, wanted: Wanted) -> Struct:
         raise ValueError("it ends too early") from error
 
 
-def _struct(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[Struct, int]:
+def _struct(data: bytes, at: int, wanted: WantedFields, level: int) -> tuple[Struct, int]:
     fields: Struct = {}
     number = 0
     while head := data[at]:

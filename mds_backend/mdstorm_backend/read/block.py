@@ -99,7 +99,7 @@ FEW_SHARDS = 16
 
 Positions: TypeAlias = slice | npt.NDArray[np.int64]
 #: Shards by number, open or being opened.
-Opened: TypeAlias = dict[int, "Shard | Future[Any]"]
+OpeningShards: TypeAlias = dict[int, "Shard | Future[Any]"]
 #: Samples of one shard: the shard, their rows in it, and the positions in a block that they fill.
 #: Rows and positions are slices, or int64 arrays of the same length, or only the rows are an array.
 Selection: TypeAlias = tuple[Shard, Positions, Positions]
@@ -135,7 +135,7 @@ class Located:
         self,
         chunk: Chunk,
         bounds: npt.NDArray[np.int64],
-        kept: Opened | None = None,
+        kept: OpeningShards | None = None,
         *,
         is_first: bool = False,
     ) -> None:

@@ -29,7 +29,7 @@ _FILE = "bytes"
 Decode: TypeAlias = str | Sequence[str]
 Size: TypeAlias = int | tuple[int, int]
 #: Returns the numbers of samples, for messages.
-Numbers: TypeAlias = Callable[[], Sequence[int]]
+GetNumbers: TypeAlias = Callable[[], Sequence[int]]
 
 
 def check_decode(decode: Decode | None, size: Size | None, most: int) -> None:
@@ -155,13 +155,15 @@ class ImageDecoder:
                 )
 
     def damaged(
-        self, batch: Batch, numbers: Numbers = tuple
+        self, batch: Batch, numbers: GetNumbers = tuple
     ) -> Iterator[tuple[int, errors.CorruptDatasetError]]:
         """Yield the row of each damaged image in a batch, and its error; nulls are ignored."""
         for found in self._encoded(batch, numbers).values():
             yield from found.damaged()
 
-    def __call__(self, batch: Batch, numbers: Numbers = tuple, threads: int | None = None) -> Batch:
+    def __call__(
+        self, batch: Batch, numbers: GetNumbers = tuple, threads: int | None = None
+    ) -> Batch:
         """Decode the images in a batch, each directly into its position in the column's array.
 
         Parameters
@@ -189,7 +191,7 @@ class ImageDecoder:
         threads, images = threads or default_workers(), self._encoded(batch, numbers)
         return {**batch, **{name: found.decoded(threads) for name, found in images.items()}}
 
-    def _encoded(self, batch: Batch, numbers: Numbers) -> dict[str, _EncodedImages]:
+    def _encoded(self, batch: Batch, numbers: GetNumbers) -> dict[str, _EncodedImages]:
         return {
             c.name: _EncodedImages(c, batch, numbers, self.size, c.name in self.masked, self.most)
             for c in self.stored
@@ -204,7 +206,7 @@ class _EncodedImages:
         self,
         column: Column,
         batch: Batch,
-        numbers: Numbers,
+        numbers: GetNumbers,
         size: tuple[int, int] | None,
         masked: bool,
         most: int,

@@ -22,7 +22,7 @@ from mdstorm_backend.errors import (
     MDStormError,
     UnsafeTypeError,
 )
-from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
+from mdstorm_backend.format.encodings.encoding import DecodeValue, Encoding, Form
 from mdstorm_backend.format.schema import Column
 
 
@@ -36,7 +36,9 @@ def unsafe_type_error(column: str, url: str) -> UnsafeTypeError:
     )
 
 
-def object_decoder(encoding: Encoding, column: Column, url: str, form: Form = "object") -> Decode:
+def object_decoder(
+    encoding: Encoding, column: Column, url: str, form: Form = "object"
+) -> DecodeValue:
     """Return a function that decodes one stored value.
 
     Parameters

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format import Column, Values, as_arrow, is_number
-from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encoding
+from mdstorm_backend.format.encodings.encoding import DecodeSpan, DecodeValue, Encoding
 from mdstorm_backend.format.encodings.json_text import decode_lists
 from mdstorm_backend.format.encodings.numbers import PythonInteger
 from mdstorm_backend.format.values import nested_lists
@@ -252,7 +252,7 @@ class ValueDecoder:
         decode = self._object_decoder()
         return lambda value: None if value is None else decode(value)
 
-    def _object_decoder(self) -> Decode:
+    def _object_decoder(self) -> DecodeValue:
         decode = object_decoder(self._encoding, self.column, self._url)
         if not (self._is_typed and pa.types.is_decimal(self.column.arrow_type)):
             return decode

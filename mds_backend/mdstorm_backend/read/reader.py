@@ -20,7 +20,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format import Batch
 from mdstorm_backend.order import Chunk, Samples
 from mdstorm_backend.order.chunk import RowsInTurn, RowsOnDemand
-from mdstorm_backend.read.block import Block, Located, Opened
+from mdstorm_backend.read.block import Block, Located, OpeningShards
 from mdstorm_backend.read.damage import record_skipped
 from mdstorm_backend.read.file_reader import THREADS as FILE_THREADS
 from mdstorm_backend.read.refill import Keep, Refill
@@ -220,7 +220,7 @@ class BlockReader:
         most = self._most_batches
         dataset, batches, is_first = self.dataset, first, True
         left: Chunk = range(0)
-        kept: Opened | None = None
+        kept: OpeningShards | None = None
 
         def located(count: int) -> Iterator[Located]:
             nonlocal left, kept
@@ -269,7 +269,7 @@ class BlockReader:
         return open_ahead(blocks, open_shard, dataset.find_open, ahead, openers)
 
 
-def _kept(chunk: Chunk, before: Opened) -> Opened | None:
+def _kept(chunk: Chunk, before: OpeningShards) -> OpeningShards | None:
     """Return where to keep the shards of a chunk that needs them repeatedly, else None.
 
     Of the chunk before, those shards are kept that are read in turns with others.
@@ -313,7 +313,7 @@ def open_ahead(
     under_way: WeakValueDictionary[int, Future[Any]] = WeakValueDictionary()
     opened = 0
 
-    def begin(number: int, kept: Opened | None, priority: int) -> Shard | Future[Any]:
+    def begin(number: int, kept: OpeningShards | None, priority: int) -> Shard | Future[Any]:
         nonlocal opened
         found = None if kept is None else kept.get(number)
         found = found or find_open(number) or under_way.get(number)

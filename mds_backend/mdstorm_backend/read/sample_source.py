@@ -18,9 +18,9 @@ from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format import Schema
 from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import in_ranges
-from mdstorm_backend.read.block import Located, Opened
+from mdstorm_backend.read.block import Located, OpeningShards
 from mdstorm_backend.read.file_reader import FileReader
-from mdstorm_backend.read.made_columns import MadeColumn, Numbers
+from mdstorm_backend.read.made_columns import MadeColumn, RowNumbers
 from mdstorm_backend.read.shard import OpenShards, Shard
 from mdstorm_backend.storage import Location
 
@@ -125,7 +125,7 @@ class SampleSource(ABC):
         return self.shard(number)
 
     def located(
-        self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
+        self, chunk: Chunk, kept: OpeningShards | None = None, *, is_first: bool = False
     ) -> Located:
         """Find the shards and rows of samples; see `Located` for the arguments."""
         return Located(chunk, self.bounds, kept, is_first=is_first)
@@ -142,7 +142,7 @@ class SampleSource(ABC):
         """
         return np.ones(len(self.shard_sizes), np.bool_)
 
-    def stored_numbers(self, numbers: Numbers) -> Numbers:
+    def stored_numbers(self, numbers: RowNumbers) -> RowNumbers:
         """Return the numbers that samples have in the whole dataset."""
         if not self._shifts.any():
             return numbers

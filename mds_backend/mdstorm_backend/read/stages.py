@@ -141,7 +141,7 @@ class Join(Stage):
 
 
 @dataclass
-class Call(Stage):
+class CallFunction(Stage):
     """Calls a function for the rows.
 
     Attributes
@@ -169,7 +169,7 @@ class Call(Stage):
 
 
 @dataclass
-class Files(Stage):
+class FileContents(Stage):
     """Puts the contents of files in place of their paths.
 
     Attributes
@@ -315,7 +315,7 @@ def stages_of(reading: Reading, *, cut: bool) -> Stages:
     gather = Gather(reading)
     if reading.outputs:
         matrices = partial(arranged, outputs=reading.outputs)
-        last.append(Call(matrices, Cause.BATCHING, keeps_rows=True))
+        last.append(CallFunction(matrices, Cause.BATCHING, keeps_rows=True))
     if steps.pool is not None:
         apart = partial(Apart, steps.pool, names_samples=bool(files or images), files=files)
         middle = len(filters)
@@ -328,34 +328,34 @@ def stages_of(reading: Reading, *, cut: bool) -> Stages:
         slices, join = [gather, *first, *filters, *changes], Join(reading.columns)
         if files is None or reading.reads_first:
             return stages(slices, [join, *last], [])
-        return stages(slices, [join], [Files(files), *last])
+        return stages(slices, [join], [FileContents(files), *last])
     if files is None:
         return stages([], [gather, *first, *filters, *changes, *last], [])
-    return stages([], [gather, *first, *filters], [Files(files), *changes, *last])
+    return stages([], [gather, *first, *filters], [FileContents(files), *changes, *last])
 
 
 def _functions(reading: Reading) -> tuple[list[Stage], list[Stage]]:
     """Return the stages that may run in other processes: up to the predicates, and after them."""
     steps, files, images = reading.steps, reading.files, reading.images
-    filters: list[Stage] = [*map(Call, steps.filters)]
+    filters: list[Stage] = [*map(CallFunction, steps.filters)]
     if steps.filters:
         filters += _nulls(reading)
-    filters += map(Call, steps.predicates)
+    filters += map(CallFunction, steps.predicates)
     if steps.hidden:
-        filters.append(Call(partial(_selected, names=reading.given), keeps_rows=True))
+        filters.append(CallFunction(partial(_selected, names=reading.given), keeps_rows=True))
     changes: list[Stage] = []
     if files is not None and reading.reads_first:
-        changes.append(Files(files))
+        changes.append(FileContents(files))
     if images is not None and reading.decodes_first:
         changes.append(Images(images))
     if steps.transform is not None:
         keeps_rows = bool(getattr(steps.transform, "keeps_rows", False))
-        changes.append(Call(steps.transform, keeps_rows=keeps_rows))
+        changes.append(CallFunction(steps.transform, keeps_rows=keeps_rows))
     return filters, changes
 
 
 def _nulls(reading: Reading) -> list[Stage]:
-    nulls = Call(reading.nulls, Cause.DECODING, keeps_rows=True)
+    nulls = CallFunction(reading.nulls, Cause.DECODING, keeps_rows=True)
     return [nulls] if reading.steps.treat_nulls else []
 
 

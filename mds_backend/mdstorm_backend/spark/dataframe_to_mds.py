@@ -251,7 +251,7 @@ def publish_partitions(
         the same directory in the meantime.
     """
     parts = [
-        merge.Part(tasks.directory_name(number), commit.build_index(schema, found))
+        merge.MergeSource(tasks.directory_name(number), commit.build_index(schema, found))
         for number, found in tasks.reports_by_partition(reports).items()
     ]
     if not parts:
@@ -286,9 +286,9 @@ def publish_partitions(
 
 
 def _write_indexes(
-    location: Location, parts: Sequence[merge.Part], retry: int, *, merged: bool
+    location: Location, parts: Sequence[merge.MergeSource], retry: int, *, merged: bool
 ) -> None:
-    def write(part: merge.Part) -> None:
+    def write(part: merge.MergeSource) -> None:
         commit.write_index(location.child(part.directory), part.index, retry=retry)
 
     pools.map_files(write, parts)

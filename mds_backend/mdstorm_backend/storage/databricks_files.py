@@ -22,7 +22,7 @@ from fsspec import AbstractFileSystem
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.storage.urls import check_endpoint
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 #: Bytes copied at a time: the most that the DBFS API reads in one request.
 _CHUNK = 1 << 20
@@ -131,7 +131,7 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Create a directory and its parents, unless it already exists."""
         self._request(self._api.make_directory, path)
 
-    def _request(self, call: Callable[..., T], path: str, *arguments: Any) -> T:
+    def _request(self, call: Callable[..., _T], path: str, *arguments: Any) -> _T:
         """Call the API and retry internal workspace errors, which the SDK does not retry.
 
         Raises

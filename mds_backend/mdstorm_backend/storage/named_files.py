@@ -42,7 +42,7 @@ _OPENING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 #: Directories whose files may be read, or the storage options of each.
 FilesBelow: TypeAlias = Sequence[str] | Mapping[str, Mapping[str, Any]]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class NamedFiles:
@@ -280,8 +280,8 @@ class NamedFiles:
             )
 
     def _translated(
-        self, path: str, location: Location, name: str, request: Callable[[Location, str], T]
-    ) -> T:
+        self, path: str, location: Location, name: str, request: Callable[[Location, str], _T]
+    ) -> _T:
         """Return the result of a request; raise this package's errors for any failure."""
         try:
             return request(location, name)

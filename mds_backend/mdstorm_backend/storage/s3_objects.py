@@ -28,7 +28,7 @@ from mdstorm_backend.base.work_ahead import current_priority
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage.local_files import Arrival, Version, parsed_time
 from mdstorm_backend.storage.stores.s3 import CONNECTIONS
-from mdstorm_backend.storage.turns import Pace, Turns
+from mdstorm_backend.storage.turns import Pace, RequestTurns
 
 #: Bytes per range; the first ranges of an object are shorter if it is read while it downloads.
 RANGE, FIRST_RANGE = 8 << 20, 2 << 20
@@ -54,17 +54,17 @@ class ReplacedError(StorageError):
     """An object was replaced after part of it had been used, so a retry cannot help."""
 
 
-def turns_of(filesystem: Any) -> Turns:
-    """Return the `Turns` of a file system.
+def turns_of(filesystem: Any) -> RequestTurns:
+    """Return the `RequestTurns` of a file system.
 
     The object itself keeps them: fsspec's file systems are equal if their arguments are, even if
     they were opened in another environment.
     """
-    turns: Turns | None = vars(filesystem).get("_mdstorm_turns")
+    turns: RequestTurns | None = vars(filesystem).get("_mdstorm_turns")
     if turns is None:
         given = (filesystem.config_kwargs or {}).get("max_pool_connections")
         pace = Pace(given or _DEFAULT_CONNECTIONS, is_given=given not in (None, CONNECTIONS))
-        turns = filesystem._mdstorm_turns = Turns(pace)
+        turns = filesystem._mdstorm_turns = RequestTurns(pace)
     return turns
 
 
@@ -364,13 +364,13 @@ class S3Object:
         The file system of the object.
     path : str
         Path of the object in it.
-    turns : Turns
-        The `Turns` of the file system.
+    turns : RequestTurns
+        The `RequestTurns` of the file system.
     patience : float
         Seconds for which requests that the store refuses are retried.
     """
 
-    def __init__(self, filesystem: Any, path: str, turns: Turns, patience: float) -> None:
+    def __init__(self, filesystem: Any, path: str, turns: RequestTurns, patience: float) -> None:
         self._fs, self._path, self._turns, self._patience = filesystem, path, turns, patience
         self._bucket, key, version = filesystem.split_path(path)
         self._names = {"Bucket": self._bucket, "Key": key}

@@ -1,7 +1,8 @@
-"""Limit and order the concurrent requests to a store: `Pace`, `Turn` and `Turns`.
+"""Limit and order the concurrent requests to a store: `Pace`, `Turn` and `RequestTurns`.
 
-A `Pace` measures the link to the store, and limits the requests and bytes under way. `Turns` makes
-requests wait until there is room, and gives the first turn to the work that needs its bytes first.
+A `Pace` measures the link to the store, and limits the requests and bytes under way. `RequestTurns`
+make requests wait until there is room, and give the first turn to the work that needs its bytes
+first.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ class Turn:
 
     Parameters
     ----------
-    turns : Turns
+    turns : RequestTurns
         Gives the turn.
     size : int
         Bytes to request.
@@ -134,7 +135,7 @@ class Turn:
         Bytes that have not arrived.
     """
 
-    def __init__(self, turns: Turns, size: int) -> None:
+    def __init__(self, turns: RequestTurns, size: int) -> None:
         self._turns, self.missing = turns, size
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -144,7 +145,7 @@ class Turn:
         self._turns.arrived(size)
 
 
-class Turns:
+class RequestTurns:
     """Lets the requests of one event loop take turns, in the order of the work that needs them.
 
     Parameters

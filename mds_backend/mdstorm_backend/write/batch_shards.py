@@ -28,7 +28,7 @@ _BASE64_BIT = 1 / 6
 
 
 @dataclass(frozen=True)
-class Samples:
+class EncodedSamples:
     """Encoded samples, stored back to back.
 
     Attributes
@@ -46,13 +46,13 @@ class Samples:
         return len(self.ends) - 1
 
 
-def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> Samples:
+def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> EncodedSamples:
     """Return samples assembled from encoded columns, which must be in stored order."""
     variable = [column for column in columns if column.fixed is None]
     if not variable:
         records = _records(columns, num_rows)
         ends = np.arange(num_rows + 1, dtype=np.int64) * records.itemsize
-        return Samples(records.view(np.uint8).data, ends)
+        return EncodedSamples(records.view(np.uint8).data, ends)
     sizes = np.empty((num_rows, len(variable)), "<u4")
     for i, column in enumerate(variable):
         sizes[:, i] = sum(np.diff(_stored_ends(part)) for part in column.parts)
@@ -70,7 +70,7 @@ def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> Samples
         pieces.append(_as_binary(_records(run, num_rows)))
     joined = pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
     ends = _stored_ends(joined)
-    return Samples(memoryview(joined.buffers()[2])[ends[0] : ends[-1]], ends - ends[0])
+    return EncodedSamples(memoryview(joined.buffers()[2])[ends[0] : ends[-1]], ends - ends[0])
 
 
 def _records(columns: Sequence[EncodedColumn], num_rows: int) -> npt.NDArray[np.void]:
@@ -125,7 +125,7 @@ class ShardBuffer:
         header = self._header(layout.Validity())
         self._used: float = layout.preamble_size(0, header) + bitmaps
 
-    def append(self, columns: list[EncodedColumn], samples: Samples, start: int) -> int:
+    def append(self, columns: list[EncodedColumn], samples: EncodedSamples, start: int) -> int:
         """Append samples, beginning at `start`, until the shard is full.
 
         Returns
@@ -153,7 +153,7 @@ class ShardBuffer:
         return stop
 
     def _costs(
-        self, columns: list[EncodedColumn], samples: Samples, start: int
+        self, columns: list[EncodedColumn], samples: EncodedSamples, start: int
     ) -> npt.NDArray[np.float64]:
         """Return the cumulative bytes that the samples from `start` onward add to the shard."""
         ends = samples.ends[start:] - samples.ends[start]

@@ -229,7 +229,9 @@ def _lock(location: Location) -> FileLock | None:
     return lock
 
 
-Path: TypeAlias = str | os.PathLike[str]
+PathName: TypeAlias = str | os.PathLike[str]
+#: A directory, or a local and a remote one.
+PathOrPair: TypeAlias = PathName | tuple[PathName, PathName]
 
 #: Files that a killed `MDSWriter` leaves in a directory that it had locked.
 _OF_A_WRITER = re.compile(
@@ -258,7 +260,7 @@ class Targets:
 
 
 def find_targets(
-    out: Path | tuple[Path, Path],
+    out: PathOrPair,
     keep_local: bool,
     storage_options: dict[str, Any] | None,
     *,
@@ -293,7 +295,7 @@ def find_targets(
     return Targets((*kept, *there), (*here, *there), local, remote)
 
 
-def _local_and_remote(out: Path | tuple[Path, Path]) -> tuple[str | None, str | None]:
+def _local_and_remote(out: PathOrPair) -> tuple[str | None, str | None]:
     if isinstance(out, (str, os.PathLike)) and os.fspath(out):
         path = os.fspath(out)
         return (path, None) if _is_local(path) else (None, path)
@@ -305,7 +307,7 @@ def _local_and_remote(out: Path | tuple[Path, Path]) -> tuple[str | None, str | 
     )
 
 
-def _is_local(path: Path) -> bool:
+def _is_local(path: PathName) -> bool:
     return Location.of(os.fspath(path)).url.startswith("file:///")
 
 

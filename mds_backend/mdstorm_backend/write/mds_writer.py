@@ -106,7 +106,7 @@ class MDSWriter(Described, OwnContext):
         self,
         *,
         columns: Mapping[str, str] | None = None,
-        out: directories.Path | tuple[directories.Path, directories.Path],
+        out: directories.PathOrPair,
         keep_local: bool = False,
         compression: str | None = None,
         hashes: Iterable[str] | None = None,

@@ -68,7 +68,7 @@ def merge_index(*args: Any, **options: Any) -> None:
 
 
 def _merge_root(
-    out: directories.Path | tuple[directories.Path, directories.Path],
+    out: directories.PathOrPair,
     keep_local: bool = True,
     download_timeout: int = 60,
     *,
@@ -90,8 +90,8 @@ def _merge_root(
 
 
 def _merge_files(
-    index_file_urls: Sequence[directories.Path | tuple[directories.Path, directories.Path]],
-    out: directories.Path | tuple[directories.Path, directories.Path],
+    index_file_urls: Sequence[directories.PathOrPair],
+    out: directories.PathOrPair,
     keep_local: bool = True,
     download_timeout: int = 60,
     *,
@@ -106,7 +106,7 @@ def _merge_files(
 
 
 def _find(
-    item: directories.Path | tuple[directories.Path, directories.Path],
+    item: directories.PathOrPair,
     roots: Sequence[Location],
     storage_options: dict[str, Any] | None,
 ) -> tuple[Location, str]:
@@ -134,7 +134,7 @@ def _find(
 def _merge(found: Collection[tuple[Location, str]], url: str, targets: directories.Targets) -> None:
     """Write the merged index; `found` holds each dataset's directory and its path under `url`."""
     indexes = pools.map_files(_read, [location for location, _ in found])
-    parts = [Part(path, index) for (_, path), index in zip(found, indexes, strict=True)]
+    parts = [MergeSource(path, index) for (_, path), index in zip(found, indexes, strict=True)]
     merged = merge_parts(parts, url)
     for location in targets.to_write:
         _check_replaceable(location, merged)
@@ -179,7 +179,7 @@ def _check_replaceable(location: Location, index: Index) -> None:
 
 
 @dataclass(frozen=True)
-class Part:
+class MergeSource:
     """One of the datasets to merge.
 
     Attributes
@@ -208,7 +208,7 @@ class Part:
         return file._replace(basename=posixpath.join(self.directory, file.basename))
 
 
-def merge_parts(parts: Sequence[Part], url: str) -> Index:
+def merge_parts(parts: Sequence[MergeSource], url: str) -> Index:
     """Return an index that combines `parts` in order. Error messages mention `url`.
 
     Raises
@@ -237,7 +237,7 @@ def merge_parts(parts: Sequence[Part], url: str) -> Index:
     return Index(tuple(shards.values()), commit.schema_extra(shards.values(), columns))
 
 
-def _merged_columns(parts: Sequence[tuple[Part, bool]], url: str) -> list[Column]:
+def _merged_columns(parts: Sequence[tuple[MergeSource, bool]], url: str) -> list[Column]:
     """Return the columns of the merged index; if the parts disagree, warn and return no columns.
 
     There are also no columns if a part shares only some of its shards with another part, because

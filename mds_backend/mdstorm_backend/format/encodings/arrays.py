@@ -23,8 +23,8 @@ import pyarrow as pa
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings import encode_arrays, numbers
 from mdstorm_backend.format.encodings.encoding import (
-    Decode,
     DecodeSpan,
+    DecodeValue,
     Encode,
     EncodedColumn,
     Encoding,
@@ -152,7 +152,7 @@ class Array(Encoding):
             return pa.array([], self.arrow_type)
         return decode_arrays(data, starts, sizes, self.dtype)
 
-    def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
+    def span_decoder(self, data: memoryview, decode: DecodeValue) -> DecodeSpan:
         """Return the function that copies the array between two positions in `data`."""
         return array_decoder(data, self.dtype)
 

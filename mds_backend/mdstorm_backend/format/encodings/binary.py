@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encoding
+from mdstorm_backend.format.encodings.encoding import DecodeSpan, DecodeValue, Encoding
 
 #: A class, or another callable without arguments, that creates a coder.
 MakeCoder: TypeAlias = Callable[[], Any]
@@ -39,7 +39,7 @@ class Bytes(Encoding):
         """Return the bytes themselves."""
         return stored
 
-    def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
+    def span_decoder(self, data: memoryview, decode: DecodeValue) -> DecodeSpan:
         """Return the function that copies the bytes between two positions."""
         return lambda start, stop: data[start:stop].tobytes()
 

@@ -22,7 +22,7 @@ _Check: TypeAlias = Callable[[pa.DataType], bool]
 
 #: Functions that return the bytes of a value, and the value of a stored string or bytes.
 Encode: TypeAlias = Callable[[Any], bytes]
-Decode: TypeAlias = Callable[..., Any]
+DecodeValue: TypeAlias = Callable[..., Any]
 
 #: Function that returns a value, given its start and end positions in the shard.
 DecodeSpan: TypeAlias = Callable[[int, int], Any]
@@ -352,7 +352,7 @@ class Encoding(ABC):
             Of any kind, if `stored` is not a valid value.
         """
 
-    def decoder(self, form: Form = "object") -> Decode:
+    def decoder(self, form: Form = "object") -> DecodeValue:
         """Return the function that decodes one value; `form` selects images or arrays of pixels.
 
         The function for arrays also accepts an output array for the pixels, or None.
@@ -409,7 +409,7 @@ class Encoding(ABC):
         (found,) = self.decode_column(stored, np.zeros(1, np.int64), sizes).tolist()
         return found
 
-    def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
+    def span_decoder(self, data: memoryview, decode: DecodeValue) -> DecodeSpan:
         """Return the function that decodes the value between two positions in `data`.
 
         `decode` is the result of `decoder`, possibly wrapped. Not called if `is_viewed`.

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.format.encodings import decode_images
-from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
+from mdstorm_backend.format.encodings.encoding import DecodeValue, Encoding, Form
 
 
 def join_images(parts: Sequence[bytes | bytearray]) -> bytes:
@@ -68,7 +68,7 @@ class _Image(Encoding):
         """Return a Pillow image, decoded when its pixels are first used."""
         return decode_images.open_image(self.kind, stored)
 
-    def decoder(self, form: Form = "object") -> Decode:
+    def decoder(self, form: Form = "object") -> DecodeValue:
         """Return the function that decodes stored bytes to a Pillow image or an array."""
         decode = decode_images.open_image if form == "object" else decode_images.image_array
         return partial(decode, self.kind)
@@ -145,7 +145,7 @@ class _ImageList(Encoding):
         """Return a list of Pillow images."""
         return self.decoder()(stored)
 
-    def decoder(self, form: Form = "object") -> Decode:
+    def decoder(self, form: Form = "object") -> DecodeValue:
         """Return the function that decodes stored bytes to a list of images or arrays."""
         decode, reserved = self.image.decoder(form), self.reserved
         split = decode_images.split_images

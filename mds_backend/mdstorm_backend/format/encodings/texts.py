@@ -11,7 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encode, Encoding, Form
+from mdstorm_backend.format.encodings.encoding import (
+    DecodeSpan,
+    DecodeValue,
+    Encode,
+    Encoding,
+    Form,
+)
 from mdstorm_backend.format.encodings.json_text import decode_json, decode_lists, json_text
 from mdstorm_backend.format.encodings.numbers import DTYPES, check_no_mask
 from mdstorm_backend.format.values.arrow_types import spark_type_of
@@ -47,7 +53,7 @@ class String(Encoding):
         """Return the string itself."""
         return stored
 
-    def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
+    def span_decoder(self, data: memoryview, decode: DecodeValue) -> DecodeSpan:
         """Return the function that decodes the string between two positions."""
         return lambda start, stop: str(data[start:stop], "utf-8")
 
@@ -63,7 +69,7 @@ class _ParsedText(Encoding):
         """Parse the string, and return its value."""
         return type(self).parser(stored)
 
-    def decoder(self, form: Form = "object") -> Decode:
+    def decoder(self, form: Form = "object") -> DecodeValue:
         """Return the parser itself rather than `decode`, to save a call per value."""
         return type(self).parser
 

@@ -242,7 +242,7 @@ def _dataset_class() -> Any:
 def _counting_class(iterator_class: Any) -> Any:
     """Return a subclass of TensorFlow's iterator class that counts the batches taken."""
 
-    class CountingIterator(iterator_class):  # type: ignore[misc]
+    class BatchCountingIterator(iterator_class):  # type: ignore[misc]
         """An iterator that reports to its `TFRun` what Python code takes."""
 
         _mdstorm_run: TFRun
@@ -287,7 +287,7 @@ def _counting_class(iterator_class: Any) -> Any:
             run.take()
             return batch
 
-    return CountingIterator
+    return BatchCountingIterator
 
 
 #: Methods that make a dataset from another one.

@@ -38,12 +38,12 @@ class BlockPasses(LoaderPasses):
     ----------
     passes : Loader or None
         The loop and its position; None before the first use, which opens the dataset.
-    workers : Workers or None
+    workers : WorkerProcesses or None
         The persistent worker processes.
     """
 
     passes: Loader | None = None
-    workers: torch_batches.Workers | None = None
+    workers: torch_batches.WorkerProcesses | None = None
 
     def __copy__(self) -> Self:
         """Return a copy for a loader over the same dataset, without running iterations."""
@@ -149,7 +149,7 @@ class BlockPasses(LoaderPasses):
         workers = self.workers
         if workers is None or workers.is_busy or not workers.can_read(made.segment):
             self._end_workers()
-            workers = torch_batches.Workers(made, loader)
+            workers = torch_batches.WorkerProcesses(made, loader)
             self.workers = workers if loader.persistent_workers else None
         try:
             yield from workers.batches(made.segment)

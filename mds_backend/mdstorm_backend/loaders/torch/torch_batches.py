@@ -212,7 +212,7 @@ def _is_read_without_objects(column: Column) -> bool:
     return is_binary or column.is_numpy()
 
 
-class Workers:
+class WorkerProcesses:
     """Worker processes that make the batches for one pass after another.
 
     Each process receives what to read next through its own queue.

@@ -57,13 +57,13 @@ class Google(Store):
         """Return a file system that sends lent tokens."""
         from google.oauth2.credentials import Credentials
 
-        class Renewed(Credentials):
+        class RenewedToken(Credentials):
             def apply(self, headers: dict[str, str], token: str | None = None) -> None:
                 """Add the token to the headers of a request."""
                 given: Any = super().apply
                 given(headers, token=str(lent()["token"]))
 
-        begin: Any = Renewed
+        begin: Any = RenewedToken
         return kind(**arguments, token=begin("renewed"), skip_instance_cache=True)
 
     def delta_options(

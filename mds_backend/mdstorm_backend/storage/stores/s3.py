@@ -136,14 +136,14 @@ class S3(Store):
         from aiobotocore.session import AioSession
         from botocore.credentials import ReadOnlyCredentials
 
-        class Renewed(AioCredentials):  # type: ignore[misc]
+        class RenewedKeys(AioCredentials):  # type: ignore[misc]
             async def get_frozen_credentials(self) -> Any:
                 found = await asyncio.to_thread(lent)
                 return ReadOnlyCredentials(found["key"], found["secret"], found["token"])
 
         class Renewing:
             async def load_credentials(self) -> Any:
-                return Renewed("", "")
+                return RenewedKeys("", "")
 
         session = AioSession()
         session.register_component("credential_provider", Renewing())

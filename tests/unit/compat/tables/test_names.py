@@ -42,7 +42,7 @@ from mdstorm.errors import (
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.catalogs import workspace
-from mdstorm_backend.catalogs.workspace import Workspace
+from mdstorm_backend.catalogs.workspace import WorkspaceClient
 
 
 def test_every_entry_point_reads_a_table_by_name(orders: Catalog, tmp_path: Path) -> None:
@@ -424,10 +424,10 @@ def test_requested_workspace_is_used_if_configured_workspace_is_unreachable(
 ) -> None:
     monkeypatch.setattr(workspace, "clients", {})
     monkeypatch.setenv("DATABRICKS_HOST", UNREACHABLE)
-    assert Workspace(orders.unity.url).host == orders.unity.url
+    assert WorkspaceClient(orders.unity.url).host == orders.unity.url
     monkeypatch.delenv("DATABRICKS_HOST")
     monkeypatch.setenv("DATABRICKS_CONFIG_FILE", "profiles-that-do-not-exist")
-    assert Workspace(orders.unity.url).host == orders.unity.url
+    assert WorkspaceClient(orders.unity.url).host == orders.unity.url
 
 
 PROFILES = """
@@ -467,11 +467,11 @@ def test_profile_with_unreachable_host_raises_error_before_client_is_created(
     write_profiles(UNREACHABLE, orders.unity.url)
     for host in (None, UNREACHABLE):
         with pytest.raises(StorageError, match="workspace cannot be reached"):
-            Workspace(host)
+            WorkspaceClient(host)
     write_profiles(orders.unity.url, UNREACHABLE)
     monkeypatch.setenv("DATABRICKS_CONFIG_PROFILE", "other")
     with pytest.raises(StorageError, match="workspace cannot be reached"):
-        Workspace()
+        WorkspaceClient()
 
 
 def test_profile_token_is_sent_only_to_its_host(
@@ -479,15 +479,15 @@ def test_profile_token_is_sent_only_to_its_host(
 ) -> None:
     url, other = orders.unity.url, orders.unity.url.replace("127.0.0.1", "localhost")
     write_profiles(default=f"{url}/", other=other)
-    assert Workspace().host == Workspace(url).host == url
+    assert WorkspaceClient().host == WorkspaceClient(url).host == url
     with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST"):
-        Workspace(other)
+        WorkspaceClient(other)
     monkeypatch.setenv("DATABRICKS_CONFIG_PROFILE", "other")
-    assert Workspace().host == Workspace(other).host == other
+    assert WorkspaceClient().host == WorkspaceClient(other).host == other
     with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST"):
-        Workspace(url)
+        WorkspaceClient(url)
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
-    assert Workspace(url).host == url, "using the token from the environment"
+    assert WorkspaceClient(url).host == url, "using the token from the environment"
 
 
 def test_default_profile_in_settings_is_used(
@@ -498,7 +498,7 @@ def test_default_profile_in_settings_is_used(
         pytest.skip("this version of databricks-sdk ignores the settings")
     other = orders.unity.url
     write_profiles(UNREACHABLE, other, settings="default_profile = other")
-    assert Workspace().host == Workspace(other).host == other
+    assert WorkspaceClient().host == WorkspaceClient(other).host == other
 
 
 def test_table_with_catalog_commits_raises_error_that_names_the_feature(

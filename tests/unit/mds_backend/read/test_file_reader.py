@@ -10,7 +10,7 @@ from mdstorm_backend.base.work_ahead import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, MissingFileError
 from mdstorm_backend.read import Block, FileReader
 from mdstorm_backend.read.damage import record_skipped
-from mdstorm_backend.read.stages import Files, run
+from mdstorm_backend.read.stages import FileContents, run
 
 
 class Blocks:
@@ -80,7 +80,7 @@ def test_missing_files_are_an_error_unless_some_file_exists() -> None:
         return b""
 
     for paths, is_error in ((["a"] * 31, False), (["a"] * 32, True), (["there", *"a" * 40], False)):
-        files = [Files(FileReader({"image": "path"}, fetch, "url"))]
+        files = [FileContents(FileReader({"image": "path"}, fetch, "url"))]
         block = Block([len(paths)], batch={"image": pa.array(paths)})
         if is_error:
             with pytest.raises(InvalidArgumentError, match=r"none of the first 32 files"):

@@ -12,7 +12,7 @@ from tests.kit.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import Location, s3_objects
-from mdstorm_backend.storage.turns import Pace, Turn, Turns
+from mdstorm_backend.storage.turns import Pace, RequestTurns, Turn
 
 RANGE, SIZE = 1000, 5500
 CONTENT = bytes(i % 251 for i in range(SIZE))
@@ -216,13 +216,13 @@ def test_all_bytes_of_a_download_are_counted_as_they_arrive(
 ) -> None:
     """Otherwise, requests would wait for the end of earlier ones, and the link would idle."""
     arrived: list[int] = []
-    count = Turns.arrived
+    count = RequestTurns.arrived
 
-    def record(turns: Turns, size: int) -> None:
+    def record(turns: RequestTurns, size: int) -> None:
         arrived.append(size)
         count(turns, size)
 
-    monkeypatch.setattr(Turns, "arrived", record)
+    monkeypatch.setattr(RequestTurns, "arrived", record)
     assert download(location, tmp_path / "copy") == CONTENT
     assert sum(arrived) == SIZE
 
@@ -254,7 +254,7 @@ def test_throttling_halves_concurrent_requests_until_one_succeeds() -> None:
 def test_earlier_requests_go_first_and_failed_requests_release_their_slots() -> None:
     order: list[tuple[int, int]] = []
 
-    async def take(turns: Turns, *place: int) -> None:
+    async def take(turns: RequestTurns, *place: int) -> None:
         async with turns.taken(*place, size=1):
             order.append(place)
             await asyncio.sleep(0)
@@ -262,7 +262,7 @@ def test_earlier_requests_go_first_and_failed_requests_release_their_slots() -> 
                 raise ValueError
 
     async def main() -> None:
-        turns = Turns(Pace(1, is_given=True))
+        turns = RequestTurns(Pace(1, is_given=True))
         places = [(2, 0), (2, 8), (3, 0), (1, 8), (1, 0), (1, 0)]
         tasks = [asyncio.ensure_future(take(turns, *place)) for place in places]
         await asyncio.sleep(0)
@@ -279,7 +279,7 @@ Place = tuple[int, int]
 class Requests:
     """Requests of equal size, which hold their turns until the block ends."""
 
-    def __init__(self, turns: Turns, places: list[Place], size: int) -> None:
+    def __init__(self, turns: RequestTurns, places: list[Place], size: int) -> None:
         self.begun: dict[Place, Turn] = {}
         self._turns, self._places, self._size = turns, places, size
         self._is_over = asyncio.Event()
@@ -313,7 +313,7 @@ def run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 def test_next_request_begins_once_enough_bytes_have_arrived() -> None:
     async def main() -> None:
-        turns, places = Turns(Pace(64)), [(0, 0), (0, 8)]
+        turns, places = RequestTurns(Pace(64)), [(0, 0), (0, 8)]
         turns.pace.bytes = 10
         async with Requests(turns, places, 8) as requests:
             assert [*requests.begun] == places[:1]
@@ -327,7 +327,7 @@ def test_next_request_begins_once_enough_bytes_have_arrived() -> None:
 
 def test_idle_link_gets_few_requests_until_the_first_bytes_arrive() -> None:
     async def main() -> None:
-        turns, places = Turns(Pace(64)), [(0, start) for start in range(5)]
+        turns, places = RequestTurns(Pace(64)), [(0, start) for start in range(5)]
         for _ in range(2):  # the link is idle again after the first round
             async with Requests(turns, places, 8 << 20) as requests:
                 assert ([*requests.begun], turns.pace.is_full) == (places[:2], False)
@@ -339,7 +339,7 @@ def test_idle_link_gets_few_requests_until_the_first_bytes_arrive() -> None:
 def test_idle_link_gets_only_the_first_work_until_bytes_arrive() -> None:
     async def main() -> None:
         places = [(work, start) for work in range(7, 17) for start in range(2)]
-        async with Requests(Turns(Pace(64)), places, 100) as requests:
+        async with Requests(RequestTurns(Pace(64)), places, 100) as requests:
             assert [*requests.begun] == places[:2]  # the first block's shards
             # 8 further ones for each that has arrived
             assert await requests.arrive((7, 1)) == places[:9]
@@ -350,7 +350,7 @@ def test_idle_link_gets_only_the_first_work_until_bytes_arrive() -> None:
 
 def test_idle_link_gets_more_requests_as_bytes_arrive() -> None:
     async def main() -> None:
-        turns, places = Turns(Pace(64)), [(0, start) for start in range(64)]
+        turns, places = RequestTurns(Pace(64)), [(0, start) for start in range(64)]
         async with Requests(turns, places, 1 << 20) as requests:
             assert [*requests.begun] == places[:16]
             assert await requests.arrive(places[0]) == places[:25]

@@ -26,7 +26,7 @@ from mdstorm_backend.format.index import Index
 from mdstorm_backend.read import mds_shard, reader
 from mdstorm_backend.storage import Arrival, Location, s3_objects
 from mdstorm_backend.storage.s3_objects import S3Object
-from mdstorm_backend.storage.turns import Pace, Turns
+from mdstorm_backend.storage.turns import Pace, RequestTurns
 
 ROWS = [os.urandom(1000) for _ in range(40)]
 URL, SHARD = f"s3://{BUCKET}/way", "shard.00000.mds"
@@ -112,13 +112,13 @@ def test_first_blocks_shard_is_requested_alone_until_it_arrives(
         target.write(path.name, [path.read_bytes()])
     events, waiting = list[str](), list[int]()
     is_waiting, are_waiting = threading.Event(), threading.Event()
-    begin_shard, taken, get = Dataset.begin_shard, Turns.taken, S3Object.get
+    begin_shard, taken, get = Dataset.begin_shard, RequestTurns.taken, S3Object.get
 
     def begin(dataset: Dataset, number: int) -> Any:
         assert number == 0 or is_waiting.wait(60)  # the threads of other shards may not overtake
         return begin_shard(dataset, number)
 
-    def take(turns: Turns, work: int, *place: int) -> Any:
+    def take(turns: RequestTurns, work: int, *place: int) -> Any:
         waiting.append(work)
         is_waiting.set()
         if len(waiting) == shards:
@@ -138,7 +138,7 @@ def test_first_blocks_shard_is_requested_alone_until_it_arrives(
     source = StreamingDataset(remote=url, local=str(tmp_path / "cache"), batch_size=1, order=order)
     assert len(source) == shards  # reads the index
     monkeypatch.setattr(Dataset, "begin_shard", begin)
-    monkeypatch.setattr(Turns, "taken", take)
+    monkeypatch.setattr(RequestTurns, "taken", take)
     monkeypatch.setattr(S3Object, "get", recorded)
     s3.fault = lambda _, path: answered if path.endswith(".mds") else None
     assert len(list(StreamingDataLoader(source, batch_size=1))) == shards
