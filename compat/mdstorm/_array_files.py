@@ -161,7 +161,7 @@ class _Files:
         return found
 
     def _arrays(self) -> list[npt.NDArray[Any]]:
-        found = []
+        arrays = []
         files = zip(self._codes.tolist(), self._starts.tolist(), self._sizes.tolist(), strict=True)
         for code, start, size in files:
             header = self._headers[code]
@@ -169,8 +169,8 @@ class _Files:
             # Strings keep the length declared in the file, and times keep their unit.
             is_number = self._dtype.kind in "biufc"
             wanted = self._dtype if is_number else header.dtype.newbyteorder("=")
-            found.append(np.asarray(array, wanted, order="C"))
-        return found
+            arrays.append(np.asarray(array, wanted, order="C"))
+        return arrays
 
     def _find_skipped(self) -> _Positions:
         """Return the offset of the values in each file, in bytes."""

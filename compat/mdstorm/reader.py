@@ -308,22 +308,22 @@ def _open_reader(
         as_of=arguments.as_of,
     )
     _check_whole(dataset)
-    found = opened(dataset.stored, decode=not batched, floats=arguments.floats)
-    if batched and found.is_encoded:
+    data = opened(dataset.stored, decode=not batched, floats=arguments.floats)
+    if batched and data.is_encoded:
         warn_user(
             "Please use make_reader (instead of 'make_batch_reader') to read this dataset. It was "
             "written by Petastorm, and fields that are stored encoded are returned encoded"
         )
-    elif not batched and found.inferred:
+    elif not batched and data.inferred:
         warn_user(
             "Currently make_reader supports reading only Petastorm datasets with a schema of "
             "their own. Here the schema is inferred from the columns; make_batch_reader is faster"
         )
     if ngram is not None:
-        ngram.resolve_regex_field_names(found.unischema)
+        ngram.resolve_regex_field_names(data.unischema)
         wanted = [*ngram.get_field_names_at_all_timesteps(), ngram.timestamp_field]
         arguments = replace(arguments, schema_fields=wanted)
-    return Reader(found, arguments, ngram, batched=batched)
+    return Reader(data, arguments, ngram, batched=batched)
 
 
 def _check_whole(dataset: SampleDataset) -> None:

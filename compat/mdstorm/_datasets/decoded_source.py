@@ -306,15 +306,15 @@ class DecodedShard(Shard):
         """Copy the samples `rows` (ascending, without repetition) of some columns."""
         plain = [name for name in columns if self._fields[name].is_as_stored]
         others = [name for name in columns if not self._fields[name].is_as_stored]
-        found = self._stored.read(rows, plain, exact_nulls=exact_nulls) if plain else {}
+        values = self._stored.read(rows, plain, exact_nulls=exact_nulls) if plain else {}
         kept = self.decoded(others, exact_nulls=exact_nulls) if others else {}
         for name in others:
-            found[name] = (
+            values[name] = (
                 self._decode(rows, name, exact_nulls)
                 if kept is None
                 else _copied(take_values(kept[name], rows))
             )
-        return {name: found[name] for name in columns}
+        return {name: values[name] for name in columns}
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return one sample, by default with all columns; arrays as NumPy, None for null."""

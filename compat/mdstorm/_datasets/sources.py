@@ -85,17 +85,17 @@ def opened(
     if isinstance(dataset, ParquetDataset) and stored is not None:
         _warn_of_files(dataset, stored)
     if stored is None:
-        found = Opened(dataset, infer_unischema(dataset.schema), inferred=True)
+        data = Opened(dataset, infer_unischema(dataset.schema), inferred=True)
     elif is_encoded and not decode:
         as_stored = infer_unischema(dataset.schema, stored._name)
-        found = Opened(dataset, as_stored, inferred=True, is_encoded=True)
+        data = Opened(dataset, as_stored, inferred=True, is_encoded=True)
     else:
-        found = Opened(decoded(dataset, stored), stored, is_encoded=is_encoded)
+        data = Opened(decoded(dataset, stored), stored, is_encoded=is_encoded)
     if not floats:
-        return found
-    return found._replace(
-        source=in_float_types(found.source, floats),
-        unischema=schema_with_floats(found.unischema, floats),
+        return data
+    return data._replace(
+        source=in_float_types(data.source, floats),
+        unischema=schema_with_floats(data.unischema, floats),
     )
 
 

@@ -96,17 +96,17 @@ class LoggedStates:
 
     def append(self, state: LoggedState) -> None:
         """Log another state, which replaces the last one if that is of the same step."""
-        found = list(self.found)
-        is_again = len(found) > self._num_earlier and found[-1].step == state.step
+        states = list(self.found)
+        is_again = len(states) > self._num_earlier and states[-1].step == state.step
         if is_again and not state.unknown:
-            state = state._replace(follows=state.follows or found.pop().follows)
+            state = state._replace(follows=state.follows or states.pop().follows)
         data = LoggedData.from_json(_as_json(state.data.to_json()))
         if data not in self._data:
             self.run.log_data(self.name, len(self._data), data.to_json())
             self._data.append(data)
         values = _as_json({**state._asdict(), "data": self._data.index(data)})
-        self.run.log_state(self.name, len(found) - self._num_earlier, values)
-        self.found = [*found, LoggedState.from_json(values, self._data)]
+        self.run.log_state(self.name, len(states) - self._num_earlier, values)
+        self.found = [*states, LoggedState.from_json(values, self._data)]
 
     def step_of(
         self,

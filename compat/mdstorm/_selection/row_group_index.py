@@ -244,16 +244,16 @@ def load_row_group_index(dataset: SampleDataset) -> dict[str, Indexer]:
         entries = common_metadata_of(dataset)
         if has_stale_index(dataset, entries):
             raise _stale(dataset, COMMON_METADATA)
-        found = entries.get(ROW_GROUPS_INDEX_KEY)
+        stored = entries.get(ROW_GROUPS_INDEX_KEY)
     else:
-        found = _of_mds(dataset)
-    if found is None:
+        stored = _of_mds(dataset)
+    if stored is None:
         raise InvalidArgumentError(
             f"Row groups index is not available at {dataset.url}: build it with "
             "mdstorm.etl.rowgroup_indexing.build_rowgroup_index, or leave rowgroup_selector out"
         )
     indexers: dict[str, Indexer] = {}
-    for name, index in load_indexes(found).items():
+    for name, index in load_indexes(stored).items():
         indexers[name] = _CLASSES[index.kind](index.index_name, index.column_name)
         indexers[name]._index_data = index.row_groups
     return indexers

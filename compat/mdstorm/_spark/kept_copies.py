@@ -222,15 +222,15 @@ def list_copies(parent: str) -> list[KeptCopy]:
 
 def _keys(parent: Location, notes: list[str]) -> dict[str, str]:
     """Return the cache key of each copy, by directory name."""
-    found = {}
+    keys = {}
     for name in notes:
         try:
             note = parse_json(parent.read(name))
             key, copies = str(note["cache_key"]), note["copies"]
-            found.update({str(copy["directory"]).rpartition("/")[2]: key for copy in copies})
+            keys.update({str(copy["directory"]).rpartition("/")[2]: key for copy in copies})
         except (FileNotFoundError, KeyError, TypeError, ValueError) as error:
             _logger.warning("%s cannot be read (%r)", parent.file_url(name), error)
-    return found
+    return keys
 
 
 def _described(parent: Location, name: str, keys: dict[str, str]) -> KeptCopy | None:

@@ -75,8 +75,8 @@ class PandasTransform(row_transform.DeclaredTransform):
                 f"the TransformSpec function returned several columns named "
                 f"{sorted(set(map(str, twice)))}: rename or drop all but one of each"
             )
-        found = set(frame.columns) - set(self.spec.removed_fields)
-        if found != set(self.columns):
+        returned = set(frame.columns) - set(self.spec.removed_fields)
+        if returned != set(self.columns):
             remedy = (
                 "declare what the function adds or changes in edit_fields, and what it drops in "
                 "removed_fields"
@@ -84,7 +84,7 @@ class PandasTransform(row_transform.DeclaredTransform):
                 else "return only the selected_fields"
             )
             raise TransformError(
-                f"Transformed result columns ({sorted(map(str, found))}) do not match required "
+                f"Transformed result columns ({sorted(map(str, returned))}) do not match required "
                 f"schema columns({sorted(self.columns)}): {remedy}"
             )
 

@@ -210,25 +210,25 @@ def _cell_as_numbers(name: str, cell: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _cast(name: str, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    found = values.dtype
-    if found == dtype:
+    actual = values.dtype
+    if actual == dtype:
         return values
-    if found.kind not in _NUMBERS:
-        raise _wrong_type(name, dtype, str(found))
-    if np.can_cast(found, dtype, "safe") or dtype.kind == "f":
+    if actual.kind not in _NUMBERS:
+        raise _wrong_type(name, dtype, str(actual))
+    if np.can_cast(actual, dtype, "safe") or dtype.kind == "f":
         with np.errstate(over="ignore"):
             return values.astype(dtype)
     present = values
-    if found.kind == "f":
+    if actual.kind == "f":
         missing = np.isnan(values)
         present = values[~missing] if missing.any() else values
     with np.errstate(invalid="ignore"):
         cast = present.astype(dtype)
-    if not (cast.astype(found) == present).all() or _wraps(present, dtype):
+    if not (cast.astype(actual) == present).all() or _wraps(present, dtype):
         raise TransformError(
             f"column {name!r} is declared as {dtype} in edit_fields, but the function returned "
-            f"{found} values that do not fit into it: declare another type, or convert them in the "
-            "function"
+            f"{actual} values that do not fit into it: declare another type, or convert them in "
+            "the function"
         )
     return cast if present is values else values
 
@@ -252,17 +252,17 @@ def check_shape(name: str, values: Values, shape: tuple[int | None, ...]) -> Non
     """Raise TransformError unless a column's values have the declared shape."""
     if isinstance(values, np.ndarray):
         if values.dtype.kind == "O" and values.ndim == 1:
-            found = {cell.shape for cell in values if isinstance(cell, np.ndarray)}
+            shapes = {cell.shape for cell in values if isinstance(cell, np.ndarray)}
         else:
-            found = {values.shape[1:]} if len(values) else set()
+            shapes = {values.shape[1:]} if len(values) else set()
     elif pa.types.is_list(values.type):
         if pa.types.is_nested(values.type.value_type):
             return
         lengths = values.value_lengths().drop_null().unique().to_pylist()
-        found = {(length,) for length in lengths}
+        shapes = {(length,) for length in lengths}
     else:
-        found = set() if values.null_count == len(values) else {()}
-    for each in sorted(found):
+        shapes = set() if values.null_count == len(values) else {()}
+    for each in sorted(shapes):
         if not fits_shape(each, shape):
             raise TransformError(
                 f"field {name} must be the shape {shape}, found {each}: reshape it in the "
@@ -310,10 +310,10 @@ class RowTransform(DeclaredTransform):
                 f"the TransformSpec function returned {type(row).__name__}, not a dict: "
                 "end the function by returning the row"
             )
-        found = row.keys() - set(self.spec.removed_fields)
-        if found == set(self.columns):
+        returned = row.keys() - set(self.spec.removed_fields)
+        if returned == set(self.columns):
             return
-        if unexpected := sorted(map(str, found - set(self.columns))):
+        if unexpected := sorted(map(str, returned - set(self.columns))):
             raise RowTransformError(
                 f"a row got an unexpected keyword argument {unexpected[0]!r}: the TransformSpec "
                 f"function returned {sorted(map(str, row))}, but the fields are "
@@ -322,7 +322,7 @@ class RowTransform(DeclaredTransform):
             )
         raise RowTransformError(
             f"the TransformSpec function returned a row without "
-            f"{sorted(set(self.columns) - found)}: return a value for every field, or list the "
+            f"{sorted(set(self.columns) - returned)}: return a value for every field, or list the "
             "fields to drop in removed_fields"
         )
 

@@ -272,14 +272,14 @@ def write_table(
     from rich.table import Table
     from rich.text import Text
 
-    found = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        found.add_column(Text(column), justify="right" if column in numbers else "left")
+        table.add_column(Text(column), justify="right" if column in numbers else "left")
     for row in rows:
-        found.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
     # Without a terminal, rich would assume 80 columns.
     out = Console(file=sys.stdout, highlight=False)
     if not out.is_terminal and "COLUMNS" not in os.environ:
         out.width = _WIDTH
     out.print(Text(title, style="bold"), soft_wrap=True)
-    out.print(found)
+    out.print(table)

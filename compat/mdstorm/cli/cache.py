@@ -99,9 +99,9 @@ def ls(directory: str, parent: str | None, format_: str) -> None:
     if parent is not None:
         _list_copies(parent, format_)
         return
-    found = [*list_cached(directory), *unfinished_copies(directory)]
+    cached = [*list_cached(directory), *unfinished_copies(directory)]
     if format_ == "json":
-        write_json([_to_json(one) for one in found])
+        write_json([_to_json(one) for one in cached])
         return
     names = ["dataset", "shards", "bytes", "last use", "directory"]
     rows = [
@@ -112,10 +112,10 @@ def ls(directory: str, parent: str | None, format_: str) -> None:
             one.last_use.astimezone().strftime("%Y-%m-%d %H:%M") if one.last_use else "",
             one.directory,
         )
-        for one in found
+        for one in cached
     ]
     write_table(directory, names, rows, numbers=("shards", "bytes"))
-    click.echo(_size(found))
+    click.echo(_size(cached))
 
 
 @cache.command(epilog=examples("mdstorm cache clear s3://bucket/events --yes"))
@@ -144,9 +144,9 @@ def clear(url: str | None, directory: str, yes: bool) -> None:
 
 
 def _list_copies(parent: str, format_: str) -> None:
-    found = _copies_below(parent)
+    copies = _copies_below(parent)
     if format_ == "json":
-        write_json([_copy_to_json(copy) for copy in found])
+        write_json([_copy_to_json(copy) for copy in copies])
         return
     names = ["key", "shards", "bytes", "converted", "last use", "in use", "copy"]
     rows = [
@@ -158,10 +158,10 @@ def _list_copies(parent: str, format_: str) -> None:
             "yes" if copy.is_in_use else "no",
             copy.url,
         )
-        for copy in found
+        for copy in copies
     ]
     write_table(parent, names, rows, numbers=("shards", "bytes"))
-    click.echo(_copies_size(found))
+    click.echo(_copies_size(copies))
 
 
 @cache.command(
@@ -193,24 +193,24 @@ def rm(parent: str, unused: bool, older_than: timedelta, yes: bool) -> None:
     if not unused:
         raise InvalidArgumentError("pass --unused to remove the copies that no process uses")
     now = datetime.now(timezone.utc)
-    found = [
+    to_remove = [
         copy
         for copy in _copies_below(parent)
         if not copy.is_in_use and now - copy.last_use >= older_than
     ]
-    if not found:
+    if not to_remove:
         click.echo(
             "no copies to remove: all are in use, or were used within the time of --older-than",
             err=True,
         )
         return
     if not yes:
-        click.confirm(f"Remove {_copies_size(found)}?", abort=True, err=True)
+        click.confirm(f"Remove {_copies_size(to_remove)}?", abort=True, err=True)
     left = {copy.url for copy in _copies_below(parent) if copy.is_in_use}  # in use by now
-    found = [copy for copy in found if copy.url not in left]
-    for copy in found:
+    to_remove = [copy for copy in to_remove if copy.url not in left]
+    for copy in to_remove:
         delete_dir(copy.url)
-    click.echo(f"removed {_copies_size(found)}")
+    click.echo(f"removed {_copies_size(to_remove)}")
 
 
 def _copies_size(found: Sequence[KeptCopy]) -> str:

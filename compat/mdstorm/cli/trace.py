@@ -154,7 +154,7 @@ def trace(
         raise click.UsageError("pass either --batch or --row or --where")
     as_of: dict[str, Any] = {"version": version, "timestamp": timestamp}
     dataset = open_dataset(url, storage_options=storage_options, **as_of)
-    found = _traced(
+    traced = _traced(
         _state_of(checkpoint, key),
         dataset,
         batch_size=batch_size,
@@ -165,10 +165,10 @@ def trace(
         where=list(loader_where) or None,
     )
     if batch is None:
-        table = _times(found, np.array(row) if row else dataset.numbers(list(where)))
+        table = _times(traced, np.array(row) if row else dataset.numbers(list(where)))
         title, name = f"{url}: where rows come after {checkpoint}", "rows"
     else:
-        numbers = found.rows(batch, rank)
+        numbers = traced.rows(batch, rank)
         table = dataset.to_table(columns, rows=numbers)
         table = table.add_column(0, _NUMBER, pa.array(numbers))
         shown = f"{batch.start}" if len(batch) == 1 else f"{batch.start}:{batch.stop}"
@@ -205,29 +205,29 @@ def _times(found: Trace, rows: Any) -> pa.Table:
 
 def _state_of(checkpoint: Path, key: str | None) -> Mapping[str, Any]:
     """Return the state in a checkpoint, or the one of several that has a key."""
-    found = {
+    states = {
         ".".join(path): state
         for path, state in _states_in(_read(checkpoint))
         if isinstance(state["mdstorm"], Mapping)
     }
     if key is not None:
-        chosen = {path: one for path, one in found.items() if f".{key}." in f".{path}."}
+        chosen = {path: one for path, one in states.items() if f".{key}." in f".{path}."}
         if not chosen:
             raise InvalidArgumentError(
                 f"{checkpoint} has no state of mdstorm under the key {key!r}, only under "
-                f"{list(found)}: pass one of these"
+                f"{list(states)}: pass one of these"
             )
-        found = chosen
-    if not found:
+        states = chosen
+    if not states:
         raise InvalidArgumentError(
             f"{checkpoint} contains no state of mdstorm: save state_dict() of the loader as JSON, "
             "and pass that file"
         )
-    state, *others = found.values()
+    state, *others = states.values()
     if any(other != state for other in others):
         raise InvalidArgumentError(
-            f"{checkpoint} contains {len(found)} different states of mdstorm, under {list(found)}: "
-            "choose one with --key"
+            f"{checkpoint} contains {len(states)} different states of mdstorm, under "
+            f"{list(states)}: choose one with --key"
         )
     return state
 

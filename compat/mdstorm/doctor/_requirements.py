@@ -122,15 +122,15 @@ def _unmet(of: str, wanted: Iterable[Requirement], must_be_there: bool) -> Itera
     for one in sorted(wanted, key=str):
         version, needed = installed(one.name), f"{one.name}{one.specifier}"
         if version is None and must_be_there:
-            found = f"{one.name} is not installed, which {of} needs"
+            message = f"{one.name} is not installed, which {of} needs"
             remedy = f'pip install "{of if "[" in of else needed}"'
-            yield Finding("libraries", "problem", found, remedy)
+            yield Finding("libraries", "problem", message, remedy)
         elif version and not one.specifier.contains(version, prereleases=True):
-            found = f"{one.name} {version} is installed, and {of} needs {needed}"
+            message = f"{one.name} {version} is installed, and {of} needs {needed}"
             bounds = [bound for bound in one.specifier if not bound.operator.startswith("<")]
             is_newer = all(bound.contains(version, prereleases=True) for bound in bounds)
             remedy = f'pip install "{needed}"'
-            yield Finding("libraries", "note" if is_newer else "problem", found, remedy)
+            yield Finding("libraries", "note" if is_newer else "problem", message, remedy)
 
 
 def check_names() -> Iterator[Finding]:
@@ -207,21 +207,21 @@ def check_workers(session: SparkSession | None) -> Iterator[Finding]:
     remedy = f"export PYSPARK_PYTHON={sys.executable}"
     own = ["{}.{}".format(*sys.version_info), f"mdstorm {mdstorm.__version__}"]
     if python is None:
-        found = f"{subject} was not found, or cannot be executed"
+        message = f"{subject} was not found, or cannot be executed"
     else:
         try:
             version, imported = json.loads(
                 _output_of(python, "-c", _ASK_WORKER).rpartition("\n")[2]
             )
         except (OSError, ValueError) as error:
-            found = f"{subject} does not run as a Python: {error}"
+            message = f"{subject} does not run as a Python: {error}"
         else:
             if [version, imported] == own:
                 yield Finding("workers", "ok", f"{python} is Python {version} with {imported}")
                 return
-            found = f"{subject} is Python {version} with {imported}; this is Python "
-            found += " with ".join(own)
-    yield Finding("workers", "problem", found, remedy)
+            message = f"{subject} is Python {version} with {imported}; this is Python "
+            message += " with ".join(own)
+    yield Finding("workers", "problem", message, remedy)
 
 
 def world_of_job() -> World | None:
@@ -240,17 +240,17 @@ def check_launcher() -> Iterator[Finding]:
 
     if _ON_SERVERLESS_GPU in os.environ and not any(map(_can_import, _SERVERLESS_LAUNCHERS)):
         named = " nor ".join(_SERVERLESS_LAUNCHERS)
-        found = f"this is serverless GPU compute, and neither {named} is installed"
-        yield Finding("launcher", "problem", found, "choose a GPU environment for the notebook")
+        message = f"this is serverless GPU compute, and neither {named} is installed"
+        yield Finding("launcher", "problem", message, "choose a GPU environment for the notebook")
     world = find_world()
     if world.unknown:
-        found, _, remedy = world.unknown.rpartition(": ")
-        yield Finding("launcher", "note", found, remedy)
+        message, _, remedy = world.unknown.rpartition(": ")
+        yield Finding("launcher", "note", message, remedy)
         return
-    found = f"rank {world.rank} of {world.size} on {world.num_nodes} hosts, from {world.source}"
+    message = f"rank {world.rank} of {world.size} on {world.num_nodes} hosts, from {world.source}"
     if world.size == 1:
-        found = "none: this process reads all rows"
-    yield Finding("launcher", "ok", found)
+        message = "none: this process reads all rows"
+    yield Finding("launcher", "ok", message)
 
 
 def _can_import(module: str) -> bool:

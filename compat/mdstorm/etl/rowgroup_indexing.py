@@ -83,7 +83,7 @@ def build_rowgroup_index(
     InvalidArgumentError
         If there are no indexers, two have the same name, or one is for a field that does not exist.
     """
-    found = _checked(indexers)
+    checked = _checked(indexers)
     stored = open_stored(checked_urls(dataset_url))
     source = opened(stored).source
     fields = sorted({name for indexer in indexers for name in indexer.column_names})
@@ -98,9 +98,9 @@ def build_rowgroup_index(
         batch = source.shard(number).read(np.arange(size), fields, exact_nulls=True)
         columns = [_cells(batch[name], source.schema[name]) for name in fields]
         rows = [dict(zip(fields, row, strict=True)) for row in zip(*columns, strict=True)]
-        for indexer in found.values():
+        for indexer in checked.values():
             indexer.build_index(rows, number)
-    save_indexers(stored, found)
+    save_indexers(stored, checked)
 
 
 def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
@@ -131,21 +131,21 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
 
 def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
     check_list("indexers", indexers)
-    found: dict[str, Indexer] = {}
+    by_name: dict[str, Indexer] = {}
     for indexer in indexers:
         if not isinstance(indexer, Indexer):
             raise ArgumentTypeError(
                 f"indexers must be instances of SingleFieldIndexer, FieldNotNullIndexer or classes "
                 f"derived from them, whose indexes can be stored; found {indexer!r}"
             )
-        if indexer.index_name in found:
+        if indexer.index_name in by_name:
             raise InvalidArgumentError(
                 f"two indexers have the name {indexer.index_name!r}: give each its own name"
             )
-        found[indexer.index_name] = indexer
-    if not found:
+        by_name[indexer.index_name] = indexer
+    if not by_name:
         raise InvalidArgumentError("indexers is empty: pass one for each field to index")
-    return found
+    return by_name
 
 
 def _cells(values: Values, column: Column) -> list[Any]:

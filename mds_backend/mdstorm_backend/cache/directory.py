@@ -478,7 +478,7 @@ class Record:
             if value["version"] != _VERSION:
                 return cls()
             source = value["source"]
-            found = cls(
+            record = cls(
                 dataset=value["dataset"],
                 files=_identities(value["files"]),
                 checked=_identities(value["checked"]),
@@ -486,9 +486,9 @@ class Record:
                 reserved=value["reserved"],
                 tags=dict(value.get("tags", {})),  # earlier versions did not record them
             )
-            is_valid = isinstance(found.dataset, str) and is_integer(found.reserved)
-            is_valid = is_valid and found.reserved >= 0 and all(map(_is_inside, found.files))
-            return found if is_valid else cls()
+            is_valid = isinstance(record.dataset, str) and is_integer(record.reserved)
+            is_valid = is_valid and record.reserved >= 0 and all(map(_is_inside, record.files))
+            return record if is_valid else cls()
         except (AttributeError, KeyError, TypeError, ValueError):
             return cls()
 

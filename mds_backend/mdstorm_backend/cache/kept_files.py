@@ -65,9 +65,9 @@ def keep_file(
     path, record = cache.file(name), cache.record(name)
     try:
         cache.check()
-        if (found := _kept(path, identity)) is not None:
+        if (kept := _kept(path, identity)) is not None:
             _touch(record)
-            return found
+            return kept
         if not cache.is_cache:
             cache.make(url, fingerprint)
         lock = wait_for_lock(record, patience=_PATIENCE, progress=partial(_modified, record))
@@ -75,8 +75,8 @@ def keep_file(
         _warn_not_kept(path, error)
         return make(lambda: None)
     with lock:
-        if (found := _kept(path, identity)) is not None:
-            return found
+        if (kept := _kept(path, identity)) is not None:
+            return kept
         content = make(partial(_touch, record))
         try:
             _keep(cache, lock, name, identity, content, limit)

@@ -56,7 +56,7 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
     path = f"{_API}/tables/{quote(name.full, safe='')}"
     try:
         workspace = WorkspaceClient()
-        found = workspace.get(path, {"include_manifest_capabilities": "true"})
+        table = workspace.get(path, {"include_manifest_capabilities": "true"})
     except errors.CredentialsError as error:
         raise errors.CredentialsError(f"{error}. {read_by_spark(name)}", url=name.url) from None
     except FileNotFoundError as error:
@@ -71,14 +71,14 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
             f"CATALOG on {name.catalog}, USE SCHEMA on {name.schema}, and SELECT on the table",
             url=name.url,
         ) from None
-    kind, url = _checked(name, found)
-    table_id = str(found["table_id"])
+    kind, url = _checked(name, table)
+    table_id = str(table["table_id"])
     if kind == "iceberg":
         by_iceberg = IcebergCredentials(workspace.host, name, table_id)
         location = Location.of(by_iceberg.metadata_url(), storage_options)
         return CatalogTable(name, replace(location, credentials=by_iceberg), kind, table_id)
     provider = TableCredentials(workspace.host, name, table_id)
-    access_point = provider.current().access_point or found.get("access_point")
+    access_point = provider.current().access_point or table.get("access_point")
     location = Location.of(at_access_point(_of_storage(url), access_point), storage_options)
     return CatalogTable(name, replace(location, credentials=provider), kind, table_id)
 

@@ -282,26 +282,26 @@ def differing(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
     types, type_ = pa.types, left.type
     valid, other = (np.asarray(values.is_valid()) for values in (left, right))
     both: npt.NDArray[np.bool_] = valid & other
-    found: npt.NDArray[np.bool_] = valid != other
+    differ: npt.NDArray[np.bool_] = valid != other
     if not both.any():
-        return found
+        return differ
     if type_.id != right.type.id:  # arrays that each store their own dtype: the sides may differ
-        found |= both
+        differ |= both
     elif types.is_struct(type_):
         for ours, theirs in zip(left.flatten(), right.flatten(), strict=True):
-            found |= both & differing(ours, theirs)
+            differ |= both & differing(ours, theirs)
     elif types.is_list(type_) or types.is_map(type_):
         lengths, others = (np.diff(np.asarray(values.offsets)) for values in (left, right))
-        found |= both & (lengths != others)
-        same = np.flatnonzero(both & ~found)
+        differ |= both & (lengths != others)
+        same = np.flatnonzero(both & ~differ)
         inside = differing(
             *(nested_lists.children_of(values.take(pa.array(same))) for values in (left, right))
         )
-        found[np.repeat(same, lengths[same])[inside]] = True
+        differ[np.repeat(same, lengths[same])[inside]] = True
     else:
         unequal = pc.not_equal(_by_bits(left), _by_bits(right))
-        found |= both & np.asarray(pc.fill_null(unequal, False))
-    return found
+        differ |= both & np.asarray(pc.fill_null(unequal, False))
+    return differ
 
 
 def _by_bits(values: pa.Array) -> pa.Array:

@@ -206,15 +206,15 @@ class Term:
         try:
             if self.operator in _MEMBERSHIPS:
                 is_in = _is_in(values, [self._like(each, values.type) for each in self.value])
-                found = is_in if self.operator == "in" else pc.invert(is_in)
+                is_match = is_in if self.operator == "in" else pc.invert(is_in)
             else:
-                found = _compare(self.operator, values, self._like(self.value, values.type))
+                is_match = _compare(self.operator, values, self._like(self.value, values.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
                 f"the condition {(self.column, self.operator, self.value)!r} cannot compare column "
                 f"{self.column!r} of type {values.type}: {self._remedy(values.type, error)}"
             ) from error
-        return np.asarray(pc.fill_null(found, False))
+        return np.asarray(pc.fill_null(is_match, False))
 
     def _remedy(self, type_: pa.DataType, error: Exception) -> str:
         """Return what to write instead of a condition that cannot be compared."""
@@ -380,15 +380,15 @@ def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:
 
 def _is_in(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
     try:
-        found = pa.array(wanted)
-        if _is_held_by(found.type, values.type):
+        members = pa.array(wanted)
+        if _is_held_by(members.type, values.type):
             # The cast raises an error for values that the column cannot contain, such as 2.5 in an
             # integer column.
-            return pc.is_in(values, value_set=found.cast(values.type))
+            return pc.is_in(values, value_set=members.cast(values.type))
     except (pa.ArrowInvalid, TypeError, OverflowError):
         pass
     each = (_compare("=", values, value) for value in wanted)
-    return reduce(pc.or_, (pc.fill_null(found, False) for found in each))
+    return reduce(pc.or_, (pc.fill_null(is_equal, False) for is_equal in each))
 
 
 def _is_held_by(type_: pa.DataType, other: pa.DataType) -> bool:

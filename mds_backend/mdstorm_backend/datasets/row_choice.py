@@ -62,20 +62,22 @@ def numbers_of_rows(dataset: SampleSource, rows: Any) -> RowNumbers:
             f"rows has {count} integers, all 0 or 1, and {url} has {count} rows: for a mask, which "
             "consists of booleans, pass rows=np.asarray(rows, bool)"
         )
-    found: RowNumbers = range(count)[rows] if isinstance(rows, slice) else rows
-    if isinstance(found, np.ndarray) and found.dtype.kind != "u":
-        found = as_range(found.astype(np.int64))
-    if not len(found):
+    numbers: RowNumbers = range(count)[rows] if isinstance(rows, slice) else rows
+    if isinstance(numbers, np.ndarray) and numbers.dtype.kind != "u":
+        numbers = as_range(numbers.astype(np.int64))
+    if not len(numbers):
         raise InvalidArgumentError(
             f"rows={rows!r} chooses no rows of {url}, which has {count}: choose at least one"
         )
-    ends = (found[0], found[-1]) if isinstance(found, range) else (found.min(), found.max())
+    ends = (
+        (numbers[0], numbers[-1]) if isinstance(numbers, range) else (numbers.min(), numbers.max())
+    )
     if wrong := [row for row in ends if not 0 <= row < count]:
         raise InvalidArgumentError(
             f"rows has row {wrong[0]}, but the {count} rows of {url} are numbered from 0 to "
             f"{count - 1}: leave it out"
         )
-    return as_range(found.astype(np.int64)) if isinstance(found, np.ndarray) else found
+    return as_range(numbers.astype(np.int64)) if isinstance(numbers, np.ndarray) else numbers
 
 
 def as_range(numbers: npt.NDArray[np.int64]) -> RowNumbers:

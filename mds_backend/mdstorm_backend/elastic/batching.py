@@ -311,16 +311,16 @@ def _stratified(epoch: Epoch) -> _Batches:
     ]
 
     def batches(numbers: Ids) -> Ids:
-        found = np.empty((len(numbers), batch_size), np.int64)
+        samples = np.empty((len(numbers), batch_size), np.int64)
         # Where the stream's share of a global batch begins, relative to the rank's own batch.
         begin = -rank * batch_size
         for ids, cells, share in zip(of_streams, of_cells, shares, strict=True):
             columns = np.arange(max(begin, 0), min(begin + share, batch_size))
             if len(columns):
                 positions = numbers[:, None] * share + (columns - begin)
-                found[:, columns] = ids(cells.entries(0, positions))
+                samples[:, columns] = ids(cells.entries(0, positions))
             begin += share
-        return found
+        return samples
 
     return range(epoch.first_batch, min(counts)), batches
 

@@ -119,16 +119,16 @@ def _cut(spans: _Spans, parts: int) -> list[_Spans]:
     stops = np.cumsum(lengths)
     starts = stops - lengths
     total = int(stops[-1]) if len(stops) else 0
-    found, first, begin = [], 0, 0
+    pieces, first, begin = [], 0, 0
     for part in range(parts):
         end = total * (part + 1) // parts
         last = int(np.searchsorted(stops, end, side="right"))
         split = last < len(stops) and max(int(starts[last]), begin) < end
         of_part = slice(first, last + split)
         lows, highs = np.maximum(starts[of_part], begin), np.minimum(stops[of_part], end)
-        found.append(np.stack([begins[of_part] + lows - starts[of_part], highs - lows]))
+        pieces.append(np.stack([begins[of_part] + lows - starts[of_part], highs - lows]))
         first, begin = last, end
-    return found
+    return pieces
 
 
 def _shuffle_nodes(

@@ -196,15 +196,15 @@ def check_hashes(names: Iterable[str] | None) -> tuple[str, ...]:
     if isinstance(names, str):
         raise ArgumentTypeError(f"hashes must be a list, found {names!r}: write [{names!r}]")
     check_names("hashes", names)
-    found = tuple(names or ())
-    if list(found) != sorted(set(found)):
+    hashes = tuple(names or ())
+    if list(hashes) != sorted(set(hashes)):
         raise InvalidArgumentError(
-            f"hashes must be unique and in sorted order, found {list(found)}: write "
-            f"{sorted(set(found))}"
+            f"hashes must be unique and in sorted order, found {list(hashes)}: write "
+            f"{sorted(set(hashes))}"
         )
-    for name in found:
+    for name in hashes:
         _new(name)
-    return found
+    return hashes
 
 
 def digest(name: str, buffers: Iterable[Buffer]) -> str:

@@ -222,8 +222,8 @@ class ShardParser:
 
     def _parse_shared(self, value: dict[str, Any]) -> _Shared:
         """Return the checked entries that shards of the same dataset usually share."""
-        found = _shared_entries(value)
-        if found != self._found:
+        entries = _shared_entries(value)
+        if entries != self._found:
             names = check_texts(value["column_names"], "column_names")
             encodings = check_texts(value["column_encodings"], "column_encodings")
             sizes = check_sizes(value["column_sizes"], names, encodings)
@@ -233,7 +233,7 @@ class ShardParser:
             hashes = check_texts(value["hashes"], "hashes")
             limit = _parse_size_limit(value["size_limit"])
             self._shared = names, encodings, sizes, compression, hashes, limit
-            self._found, self._least = found, fixed_bytes(sizes)
+            self._found, self._least = entries, fixed_bytes(sizes)
         return self._shared
 
 

@@ -155,21 +155,21 @@ def _check_shards(column: Column, shards: Iterable[Mapping[str, str]]) -> None:
     """
     name = shown(column.name)
     for stored in shards:
-        found = stored.get(column.name)
-        if found is None:
+        encoding = stored.get(column.name)
+        if encoding is None:
             raise ValueError(f"a shard has no column {name}")
-        if found != column.encoding and not _is_form(found, column):
+        if encoding != column.encoding and not _is_form(encoding, column):
             raise ValueError(
                 f"column {name} has encoding {shown(column.encoding)}, but a shard has "
-                f"{shown(found)}"
+                f"{shown(encoding)}"
             )
         shape = column.shape or (column.length is not None and (column.length,))
-        has_nulls_alone = column.null_count > 0 and found == column.encoding
-        if shape and parse_encoding(found).shape != shape and not has_nulls_alone:
+        has_nulls_alone = column.null_count > 0 and encoding == column.encoding
+        if shape and parse_encoding(encoding).shape != shape and not has_nulls_alone:
             size = ",".join(map(str, shape))
             raise ValueError(
                 f"column {name} has arrays of length {size}, but in a shard it has encoding "
-                f"{shown(found)}"
+                f"{shown(encoding)}"
             )
 
 

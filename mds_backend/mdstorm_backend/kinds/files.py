@@ -42,17 +42,17 @@ class ParquetFiles(ParquetKind):
         check_as_of(place.as_of, place.url)
         if place.table is not None:
             return open_listed(place.url, place.table.location, place.cache)
-        found = open_parquet(
+        dataset = open_parquet(
             place.locations,
             cache=place.cache,
             may_be_unfinished=place.may_be_unfinished,
             partitioned=place.partitioned,
         )
-        if place.directory is None or not place.is_named or found.root is not None:
-            return found
+        if place.directory is None or not place.is_named or dataset.root is not None:
+            return dataset
         named = Location.of(place.directory, place.storage_options, place.filesystem)
-        is_inside = all(url.startswith(named.file_url("")) for url in found.file_urls)
-        return replace(found, root=named) if is_inside else found
+        is_inside = all(url.startswith(named.file_url("")) for url in dataset.file_urls)
+        return replace(dataset, root=named) if is_inside else dataset
 
     def described(self, place: Place) -> tuple[str, str]:
         """Return whether this is one file, and whether Petastorm wrote it."""

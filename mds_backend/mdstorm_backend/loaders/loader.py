@@ -174,7 +174,7 @@ class Loader:
 
         0 if the next iteration begins a new pass; None if the number is not known.
         """
-        found, start = 0, self.epochs.next_position
+        remaining, start = 0, self.epochs.next_position
         if not start.consumed and start.pass_epoch == start.epoch:
             return 0
         if self.options.num_epochs is None:  # the pass is endless
@@ -182,8 +182,8 @@ class Loader:
         for plan in self.options.in_world().plan(start).onward():
             if (batches := plan.num_batches()) is None:
                 return None
-            found += batches
-        return found
+            remaining += batches
+        return remaining
 
     def begin(self, consumer: Consumer) -> Pass:
         """Begin the next iteration, which is the remainder of a pass or a new pass."""

@@ -299,20 +299,20 @@ class Trace:
         InvalidArgumentError
             If there is no such row.
         """
-        dataset, found = self._segment.options.dataset.all_rows, np.asarray(rows)
+        dataset, numbers = self._segment.options.dataset.all_rows, np.asarray(rows)
         count = int(max(dataset.first_rows + np.diff(dataset.bounds), default=0))
-        if found.dtype == np.bool_ and found.shape == (count,):
-            found = np.flatnonzero(found)
-        is_number = found.dtype.kind in "iu" and found.ndim == 1
-        wrong = [*found[(found < 0) | (found >= count)]] if is_number else [rows]
+        if numbers.dtype == np.bool_ and numbers.shape == (count,):
+            numbers = np.flatnonzero(numbers)
+        is_number = numbers.dtype.kind in "iu" and numbers.ndim == 1
+        wrong = [*numbers[(numbers < 0) | (numbers >= count)]] if is_number else [rows]
         if wrong:
-            is_value = found.dtype.kind in "USO"
+            is_value = numbers.dtype.kind in "USO"
             by_value = "dataset.numbers(where) finds rows by their values"
             raise InvalidArgumentError(
                 f"row must be an integer from 0 to {count - 1}, found {wrong[0]!r}: "
                 f"{by_value if is_value else f'{dataset.url} has {count} rows'}"
             )
-        return np.unique(found.astype(np.int64))
+        return np.unique(numbers.astype(np.int64))
 
     def _of_rank(self, rank: int) -> Segment:
         """Return the segment of another rank, whose order differs only in the rank."""

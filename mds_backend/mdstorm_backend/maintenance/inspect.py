@@ -195,7 +195,7 @@ def head(
     """
     dataset = open_stored(source, storage_options=storage_options)
     names = dataset.select(columns)
-    found: dict[str, list[Any]] = {name: [] for name in names}
+    values: dict[str, list[Any]] = {name: [] for name in names}
     for number, samples in enumerate(dataset.shard_sizes):
         count = min(samples, n)
         if count <= 0:
@@ -203,9 +203,9 @@ def head(
         batch = dataset.shard(number).read(np.arange(count), names, exact_nulls=True)
         for name in names:
             with python_objects(name, batch[name], dataset.bounds[number]):
-                found[name] += _as_objects(batch[name])
+                values[name] += _as_objects(batch[name])
         n -= count
-    return found
+    return values
 
 
 def _as_objects(values: Values) -> list[Any]:

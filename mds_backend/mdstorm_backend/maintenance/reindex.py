@@ -237,10 +237,10 @@ def order_shards(names: Iterable[ShardName]) -> list[ShardName]:
         If there are two attempts of one partition, or two jobs (or writers) in one directory: only
         one of them belongs to the dataset.
     """
-    found = sorted(names, key=_key)
+    ordered = sorted(names, key=_key)
     places: dict[str, list[ShardName]] = defaultdict(list)
     partitions: dict[tuple[str, str, int], list[ShardName]] = defaultdict(list)
-    for name in found:
+    for name in ordered:
         places[name.place].append(name)
         partitions[name.directory, name.job, name.partition].append(name)
     for group in places.values():
@@ -250,7 +250,7 @@ def order_shards(names: Iterable[ShardName]) -> list[ShardName]:
         attempts = {name.attempt for name in group}
         if len(attempts) > 1:
             raise _refusal(f"shards of {len(attempts)} attempts of partition {partition}", group)
-    return found
+    return ordered
 
 
 def missing_numbers(names: Iterable[ShardName]) -> list[str]:

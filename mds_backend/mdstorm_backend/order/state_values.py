@@ -74,16 +74,16 @@ def lanes_of(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
     StateMismatchError
         If they are damaged.
     """
-    found = ours.get("lanes")
-    if not isinstance(found, Sequence) or isinstance(found, str):
-        raise damaged(f"'lanes' must be a list, found {found!r}")
-    if len(found) > _MOST_LANES:
+    stored = ours.get("lanes")
+    if not isinstance(stored, Sequence) or isinstance(stored, str):
+        raise damaged(f"'lanes' must be a list, found {stored!r}")
+    if len(stored) > _MOST_LANES:
         raise damaged(
-            f"the world changed {len(found)} times within its epoch, but at most {_MOST_LANES} "
+            f"the world changed {len(stored)} times within its epoch, but at most {_MOST_LANES} "
             "changes are supported"
         )
     lanes = []
-    for one in found:
+    for one in stored:
         if not isinstance(one, Sequence) or len(one) != len(Lanes._fields):
             raise damaged(f"each of 'lanes' must be a list of {list(Lanes._fields)}, found {one!r}")
         values = dict(zip(Lanes._fields, one, strict=True))

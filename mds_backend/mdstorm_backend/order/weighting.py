@@ -290,16 +290,16 @@ def _numbers(named: _Named, pieces: Iterator[pa.Array]) -> bytes:
     """Return a column of numbers as weights."""
 
     def read() -> npt.NDArray[Any]:
-        found, first = np.empty(named.num_rows), 0
+        weights, first = np.empty(named.num_rows), 0
         for piece in pieces:
             named.check_no_nulls(piece, first)
             if pa.types.is_decimal(piece.type) or pa.types.is_boolean(piece.type):
                 piece = piece.cast(pa.float64())
             elif not (pa.types.is_integer(piece.type) or pa.types.is_floating(piece.type)):
                 raise named.wrong_type(piece.type, "weights must be numbers: name another column")
-            found[first : first + len(piece)] = piece.to_numpy(zero_copy_only=False)
+            weights[first : first + len(piece)] = piece.to_numpy(zero_copy_only=False)
             first += len(piece)
-        return found
+        return weights
 
     return RowWeights.of(_scaled(read(), named)).to_bytes()
 

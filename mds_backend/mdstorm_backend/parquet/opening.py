@@ -115,8 +115,8 @@ def _open_files(
     names = [file.name for file in files]
     file_urls = [location.file_url(name) for name in names]
     pins = Pins(location.path, footers.directories_of(files)) if location.is_local_disk else None
-    found = footers.read_footers(location, files, cache or CacheOptions(), pins)
-    listed = [f for one, f in zip(file_urls, found, strict=True) if one not in named]
+    file_footers = footers.read_footers(location, files, cache or CacheOptions(), pins)
+    listed = [f for one, f in zip(file_urls, file_footers, strict=True) if one not in named]
     _check_not_of_iceberg(url, listed)
     # Directory names are partition columns only if a single directory was given.
     paths = names if is_directory else [name.rpartition("/")[2] for name in names]
@@ -124,14 +124,18 @@ def _open_files(
     of_partitions = tuple(field.name for field in fields)
     row_groups = [
         footers.RowGroup(url, name, ordinal, rows, partition, nbytes)
-        for url, name, footer, partition in zip(file_urls, names, found, partitions, strict=True)
+        for url, name, footer, partition in zip(
+            file_urls, names, file_footers, partitions, strict=True
+        )
         for ordinal, (rows, nbytes) in enumerate(zip(footer.rows, footer.nbytes, strict=True))
     ]
-    stored, differing = common_schema([footer.schema for footer in found], file_urls)
+    stored, differing = common_schema([footer.schema for footer in file_footers], file_urls)
     fields += [field for field in stored if field.name not in of_partitions]
-    arrow = columns.without_unsupported(pa.schema(fields, stored.metadata), found)
-    schema, left_out = columns.columns_of(arrow, of_partitions, found, row_groups, url, differing)
-    described = list(zip(files, found, strict=True))
+    arrow = columns.without_unsupported(pa.schema(fields, stored.metadata), file_footers)
+    schema, left_out = columns.columns_of(
+        arrow, of_partitions, file_footers, row_groups, url, differing
+    )
+    described = list(zip(files, file_footers, strict=True))
     text = "\n".join(f"{f.name} {f.size} {footer.digest} {footer.rows}" for f, footer in described)
     # Earlier versions identified a file by its time, so that states did not load into copies.
     former = "\n".join(f"{f.name} {f.size} {f.identity} {footer.rows}" for f, footer in described)
@@ -331,7 +335,7 @@ def open_snapshot(
     fields = {field.name: field for field in table.fields}
     is_whole = [not keep_row_groups and _is_described(file, table) for file in table.files]
     read = [info for info, whole in zip(infos, is_whole, strict=True) if not whole]
-    found = iter(footers.read_footers(base, read, cache or CacheOptions()))
+    file_footers = iter(footers.read_footers(base, read, cache or CacheOptions()))
     stored = StoredColumns(arrow, fields)
     names = [name for name in fields if name not in table.partition_columns]
     described: list[footers.Footer] = []
@@ -343,7 +347,7 @@ def open_snapshot(
             nbytes = file.size * _EXPANSION
             footer = footers.Footer(arrow, (file.num_rows,), (nbytes,), dict(file.nulls), {})
         else:
-            footer = _renamed(next(found), stored, names, file_url)
+            footer = _renamed(next(file_footers), stored, names, file_url)
             if _is_described(file, table) and sum(footer.rows) != file.num_rows:
                 # If each row group is a shard, the answer is the same as if the file is one.
                 raise wrong_log(file_url, sum(footer.rows), file.num_rows or 0)

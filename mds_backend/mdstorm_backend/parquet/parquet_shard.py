@@ -194,17 +194,17 @@ def _copies(chunks: Sequence[Values], rows: Rows) -> list[Values]:
     """Copy the values of ascending rows from each chunk that has some of them."""
     ends = np.cumsum([len(chunk) for chunk in chunks])
     cuts = np.searchsorted(rows, ends)
-    found = []
+    copies = []
     for chunk, end, part in zip(chunks, ends, np.split(rows, cuts[:-1]), strict=True):
         if len(part) or len(chunks) == 1:
             inside = part - (end - len(chunk))
             span = contiguous(inside)
-            found.append(
+            copies.append(
                 take_values(chunk, inside)
                 if span is None
                 else copy_values(chunk, span.start, span.stop)
             )
-    return found or [copy_values(chunks[0], 0, 0)]
+    return copies or [copy_values(chunks[0], 0, 0)]
 
 
 def _value(column: Column, values: Values) -> Any:
@@ -236,7 +236,7 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
         If microseconds cannot hold a timestamp.
     """
     try:
-        found = plain_values(values)
+        plain = plain_values(values)
     except pa.ArrowInvalid:
         if not _holds_times(values.type):
             raise
@@ -250,13 +250,13 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
                 "leave the column out",
                 column=column.name,
             ) from error
-        found = values.cast(options=options)
+        plain = values.cast(options=options)
         warn_user(
             f"column {column.name!r} of {column.origin.url} holds nanoseconds, which are "
             "truncated because times are read in microseconds. Store them as integers to keep all "
             "digits"
         )
-    return found if found.type == column.arrow_type else cast(found, column.arrow_type)
+    return plain if plain.type == column.arrow_type else cast(plain, column.arrow_type)
 
 
 def _holds_times(type_: pa.DataType) -> bool:

@@ -38,30 +38,30 @@ def partition_columns(
     """
     texts = [partition_texts(name) for name in names]
     first = list(texts[0])
-    for name, found in zip(names, texts, strict=True):
-        if list(found) != first:
+    for name, of_file in zip(names, texts, strict=True):
+        if list(of_file) != first:
             raise UnsupportedTableError(
-                f"{url}/{name} is partitioned by {list(found)}, but {url}/{names[0]} by {first}: "
+                f"{url}/{name} is partitioned by {list(of_file)}, but {url}/{names[0]} by {first}: "
                 "all files in a dataset need the same partition columns. Move the file, or pass "
                 "the files as a list to read them without partition columns",
                 url=f"{url}/{name}",
             )
     fields = []
     for column in first:
-        values = {found[column] for found in texts}
+        values = {of_file[column] for of_file in texts}
         is_integer = values != {None} and all(_is_integer(v) for v in values if v is not None)
         type_ = pa.int64() if is_integer else pa.string()
         fields.append(pa.field(column, type_, nullable=None in values))
     shared: dict[tuple[str | None, ...], dict[str, Any]] = {}
-    for found in texts:
+    for of_file in texts:
         shared.setdefault(
-            tuple(found.values()),
+            tuple(of_file.values()),
             {
                 field.name: int(text) if text is not None and field.type == pa.int64() else text
-                for field, text in zip(fields, found.values(), strict=True)
+                for field, text in zip(fields, of_file.values(), strict=True)
             },
         )
-    return fields, [shared[tuple(found.values())] for found in texts]
+    return fields, [shared[tuple(of_file.values())] for of_file in texts]
 
 
 def _is_integer(text: str) -> bool:

@@ -218,16 +218,16 @@ class Located:
 
         Either all selections have slices as positions, or all have arrays.
         """
-        found = self.scattered()
-        if found is not None:
-            for owner, start, stop in found.groups:
-                if found.is_sorted:
-                    rows = _as_slice(found.rows[start:stop])
+        scattered = self.scattered()
+        if scattered is not None:
+            for owner, start, stop in scattered.groups:
+                if scattered.is_sorted:
+                    rows = _as_slice(scattered.rows[start:stop])
                     filled = slice(position + start, position + stop)
                     yield self.opened[owner], rows, filled
                 else:
-                    chosen = found.places[start:stop]
-                    yield self.opened[owner], found.rows[chosen], chosen + position
+                    chosen = scattered.places[start:stop]
+                    yield self.opened[owner], scattered.rows[chosen], chosen + position
             return
         assert isinstance(self.chunk, range)
         low, high, firsts = self.chunk.start, self.chunk.stop, self._firsts

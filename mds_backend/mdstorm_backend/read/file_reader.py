@@ -216,17 +216,17 @@ class FileReader:
 
     def _read(self, paths: list[str]) -> _Contents:
         """Return the contents of files, or for each that cannot be read its error."""
-        found: _Contents = []
+        contents: _Contents = []
         with work(Cause.DOWNLOADS):
             for path in paths:
                 try:
                     content = self.fetch(path)
                 except MDStormError as error:
-                    found.append(error)
+                    contents.append(error)
                 else:
                     self._sizes.append(len(content))
-                    found.append(content)
-        return found
+                    contents.append(content)
+        return contents
 
     def _paths(self, batch: Batch) -> dict[str, None]:
         """Return each path once, in the order of rows."""

@@ -86,7 +86,7 @@ def file_columns(schema: Schema, files: Mapping[str, str] | None, url: str) -> l
     InvalidArgumentError
         If a column of paths does not exist, or holds other values than strings.
     """
-    found = []
+    columns = []
     for name, path in (files or {}).items():
         column = schema.get(path)
         if column is None or not pa.types.is_string(column.arrow_type):
@@ -98,5 +98,5 @@ def file_columns(schema: Schema, files: Mapping[str, str] | None, url: str) -> l
             )
         origin = replace(column.origin, path_column=path)
         nulls = column.null_count
-        found.append(Column(name, "bytes", "binary", null_count=nulls, origin=origin))
-    return found
+        columns.append(Column(name, "bytes", "binary", null_count=nulls, origin=origin))
+    return columns

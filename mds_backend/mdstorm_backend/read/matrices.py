@@ -162,7 +162,7 @@ def strips_of(record: np.dtype[np.void], wanted: Mapping[str, np.dtype[Any]]) ->
     wanted : mapping from str to numpy.dtype
         The columns to read, and the dtype of their values or elements.
     """
-    found: list[tuple[int, list[tuple[str, np.dtype[Any]]], tuple[int, ...]]] = []
+    strips: list[tuple[int, list[tuple[str, np.dtype[Any]]], tuple[int, ...]]] = []
     # Offset and size of a column that would extend the latest strip.
     joinable: tuple[int, int] | None = None
     for name, (field, offset, *_) in (record.fields or {}).items():  # in the order of their bytes
@@ -170,10 +170,10 @@ def strips_of(record: np.dtype[np.void], wanted: Mapping[str, np.dtype[Any]]) ->
             continue
         size = wanted[name].itemsize
         if field.shape or joinable != (offset, size):
-            found.append((offset, [], field.shape))
-        found[-1][1].append((name, wanted[name]))
+            strips.append((offset, [], field.shape))
+        strips[-1][1].append((name, wanted[name]))
         joinable = None if field.shape else (offset + size, size)
-    return tuple(Strip(offset, tuple(columns), shape) for offset, columns, shape in found)
+    return tuple(Strip(offset, tuple(columns), shape) for offset, columns, shape in strips)
 
 
 def record_view(record: np.dtype[np.void], strips: Sequence[Strip | Matrix]) -> np.dtype[np.void]:

@@ -315,17 +315,17 @@ def open_ahead(
 
     def begin(number: int, kept: OpeningShards | None, priority: int) -> Shard | Future[Any]:
         nonlocal opened
-        found = None if kept is None else kept.get(number)
-        found = found or find_open(number) or under_way.get(number)
-        if found is None:
-            found = openers.begin(open_shard, number, priority)
-            if isinstance(found, Future):
-                under_way[number] = found
+        begun = None if kept is None else kept.get(number)
+        begun = begun or find_open(number) or under_way.get(number)
+        if begun is None:
+            begun = openers.begin(open_shard, number, priority)
+            if isinstance(begun, Future):
+                under_way[number] = begun
             else:
                 opened += 1
         if kept is not None:
-            kept[number] = found
-        return found
+            kept[number] = begun
+        return begun
 
     def are_many() -> bool:
         return opened >= _MANY_MAPPED or (

@@ -261,16 +261,16 @@ class Location:
             if self.is_in_file_tree:
                 local_files.wait_until_current(path, is_mount=not self.is_local_disk)
             fs.invalidate_cache(root)
-            found = self._described_files(fs, root)
+            infos = self._described_files(fs, root)
         # Arrow's file systems name files without a leading slash.
         top = f"/{root.lstrip('/')}"
-        names = {os.path.relpath(f"/{name.lstrip('/')}", top): name for name in found}
+        names = {os.path.relpath(f"/{name.lstrip('/')}", top): name for name in infos}
         # A file, or nothing was found. Some stores list nothing if they deny access, in which case
         # `describe` raises an error.
         if names.keys() <= {"."}:
             described = self.describe()
             return [(".", described)] if described and described["type"] == "file" else []
-        return sorted((name, found[full]) for name, full in names.items())
+        return sorted((name, infos[full]) for name, full in names.items())
 
     def _described_files(self, fs: Any, path: str) -> dict[str, dict[str, Any]]:
         """Return fsspec's descriptions of files under a directory, by path; {} if it is missing."""

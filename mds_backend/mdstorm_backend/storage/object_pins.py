@@ -97,20 +97,20 @@ class ObjectPins:
 
     def _compare_index(self, name: str, version: Version) -> None:
         try:
-            found = self._location.modified(_INDEX)
+            current = self._location.modified(_INDEX)
         except FileNotFoundError:
-            found = ""
+            current = ""
         url = self._location.file_url(name)
         others = (one for one in chain(list(self._tags.items()), self._copies()) if one[0] != name)
-        if found == self._index:
+        if current == self._index:
             if any(map(self._is_replaced, islice(others, 1))):
                 raise _replaced_alone(url)
             return
         # Data of equal sizes have the same index. So do the same data, uploaded again.
-        is_same = _tag(found) == _tag(self._index) != ""
+        is_same = _tag(current) == _tag(self._index) != ""
         if not is_same or any(map_files(self._is_replaced, {*others})):
             raise changed(url, f"it and other files were written since, at {version.written}")
-        self._index = found
+        self._index = current
 
     def _is_replaced(self, known: tuple[str, str]) -> bool:
         name, tag = known

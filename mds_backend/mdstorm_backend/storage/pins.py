@@ -152,15 +152,15 @@ class Pins:
             If there is no such file.
         """
         with open(self.path(name), "rb", buffering=0) as file:
-            found = os.fstat(file.fileno())
-            self.compare(name, found)
+            status = os.fstat(file.fileno())
+            self.compare(name, status)
             content = map_file(file.fileno(), PinnedMap)
             held = map_of(content)
             if held is None:
                 self.compare(name, os.fstat(file.fileno()))
             else:
                 held.pins, held.name, held.path = self, name, self.path(name)
-                held.pin, held.inode = _pin(found), (found.st_dev, found.st_ino)
+                held.pin, held.inode = _pin(status), (status.st_dev, status.st_ino)
         return content
 
 

@@ -258,7 +258,7 @@ def _checked_features(table: Any, location: Location) -> frozenset[str]:
 def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
     delta = require("deltalake")
     try:
-        found = _dead_rows(table.deletion_vectors())
+        dead_rows = _dead_rows(table.deletion_vectors())
     except (delta.exceptions.DeltaError, pa.ArrowException, OSError) as error:
         said = _plain_text(error)
         if "Unsupported table features" in said:
@@ -274,13 +274,13 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
         ) from error
     root = table.table_uri.rstrip("/")
     of_file = {unquote(p if snapshot.is_absolute(p) else f"{root}/{p}"): p for p in paths}
-    if strange := found.keys() - of_file.keys():
+    if strange := dead_rows.keys() - of_file.keys():
         raise errors.CorruptDatasetError(
             f"{url} has a deletion vector for {min(strange)}, which is not one of its live files. "
             "Open another version",
             url=url,
         )
-    return {of_file[name]: rows for name, rows in found.items()}
+    return {of_file[name]: rows for name, rows in dead_rows.items()}
 
 
 def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
@@ -292,7 +292,7 @@ def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
         Result of ``deltalake.DeltaTable.deletion_vectors``: a stream of URLs and lists of booleans,
         one per row of the file, False for a dead row.
     """
-    found: dict[str, DeadRows] = {}
+    by_file: dict[str, DeadRows] = {}
     for batch in pa.table(vectors).to_batches():
         lists = batch.column("selection_vector")
         bounds = np.concatenate([[0], np.cumsum(np.asarray(lists.value_lengths()))])
@@ -300,8 +300,8 @@ def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
         dead = np.flatnonzero(~alive).astype(np.int64, copy=False)
         cuts = np.searchsorted(dead, bounds)
         for i, url in enumerate(batch.column("filepath").to_pylist()):
-            found[unquote(url)] = dead[cuts[i] : cuts[i + 1]] - bounds[i]
-    return found
+            by_file[unquote(url)] = dead[cuts[i] : cuts[i + 1]] - bounds[i]
+    return by_file
 
 
 def _checked_path(path: str, url: str) -> str:

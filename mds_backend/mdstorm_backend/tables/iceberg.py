@@ -352,21 +352,21 @@ def _partition(
     spec: Any, values: Any, fields: Mapping[int | None, TableField], url: str
 ) -> dict[str, Any]:
     """Return the columns with identity partitions and their values, which files need not store."""
-    found = {}
+    columns = {}
     for place, part in enumerate(spec.fields):
         field = fields.get(part.source_id)
         if str(part.transform) == "identity" and field is not None and field.is_known:
             value = values[place]
             value = value.bytes if isinstance(value, UUID) else value
             try:
-                found[field.name] = pa.scalar(value, field.type).as_py()
+                columns[field.name] = pa.scalar(value, field.type).as_py()
             except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
                 raise _unsupported(
                     url,
                     f"has the partition value {value!r}, which does not fit its column "
                     f"{field.name!r} of type {field.type} ({error})",
                 ) from error
-    return found
+    return columns
 
 
 def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
@@ -376,15 +376,15 @@ def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
         lambda delete: _positions(paths.read(delete.file_path), delete), list(deletes.values())
     )
     of_file = dict(zip(deletes, positions, strict=True))
-    found = {}
+    by_path = {}
     for task in tasks:
         path = task.file.file_path
         parts = [of_file[delete.file_path].get(path) for delete in task.delete_files]
         if some := [part for part in parts if part is not None]:
-            found[path] = np.unique(np.concatenate(some))
-            if (found[path] < 0).any():
+            by_path[path] = np.unique(np.concatenate(some))
+            if (by_path[path] < 0).any():
                 raise ValueError(f"a delete file lists a negative row number in {path}")
-    return found
+    return by_path
 
 
 def rows_of_vector(blob: bytes) -> DeadRows:

@@ -83,18 +83,18 @@ def check_no_part_of_a_table(
         directories = {location.url} if _may_be_part_of_a_table(location.url) else set()
     else:
         directories = {location.file_url(name).rpartition("/")[0] for name in files}
-    for found in dict.fromkeys(url for one in directories for url in _with_those_above(one)):
-        table = replace(location, url=found)
+    for directory in dict.fromkeys(url for one in directories for url in _with_those_above(one)):
+        table = replace(location, url=directory)
         if is_delta(table):
-            raise _not_plain(url, "delta", found)
+            raise _not_plain(url, "delta", directory)
         # In other formats, a partition directory (key=value) is not a table itself.
-        if "=" in found.rpartition("/")[2]:
+        if "=" in directory.rpartition("/")[2]:
             continue
         if is_hudi(table):
-            message = f"{url} is read as files, but {unread_message(found)}"
-            raise UnsupportedTableError(message, url=found)
+            message = f"{url} is read as files, but {unread_message(directory)}"
+            raise UnsupportedTableError(message, url=directory)
         if is_iceberg(table):
-            raise _not_plain(url, "iceberg", found)
+            raise _not_plain(url, "iceberg", directory)
 
 
 def _may_be_part_of_a_table(directory: str) -> bool:

@@ -68,20 +68,23 @@ class AsOf:
     @property
     def time(self) -> datetime:
         """The timestamp, in UTC."""
-        found = self.timestamp
-        if isinstance(found, str):
+        timestamp = self.timestamp
+        if isinstance(timestamp, str):
             try:  # Python 3.10 does not parse the Z
-                found = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", found.strip()))
+                timestamp = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", timestamp.strip()))
             except ValueError as error:
                 raise errors.InvalidArgumentError(
-                    f"timestamp={found!r} is not a time: write it as 2024-05-31 or "
+                    f"timestamp={timestamp!r} is not a time: write it as 2024-05-31 or "
                     "2024-05-31T12:00:00+02:00"
                 ) from error
-        if not isinstance(found, datetime):
+        if not isinstance(timestamp, datetime):
             raise errors.ArgumentTypeError(
-                f"timestamp must be a string in the form of ISO 8601 or a datetime, found {found!r}"
+                f"timestamp must be a string in the form of ISO 8601 or a datetime, found "
+                f"{timestamp!r}"
             )
-        aware = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+        aware = (
+            timestamp if timestamp.tzinfo is not None else timestamp.replace(tzinfo=timezone.utc)
+        )
         return aware.astimezone(timezone.utc)
 
 

@@ -128,15 +128,15 @@ def _dtype_of(column: Column) -> str | None:
 
 def _no_counterpart(column: Column) -> errors.UnsupportedTypeError:
     if column.is_array:
-        found = "arrays of different dtypes"
+        kind = "arrays of different dtypes"
     elif column.spark_type is not None:
-        found = f"type {column.arrow_type}"
+        kind = f"type {column.arrow_type}"
     else:
-        found = f"encoding {column.encoding!r}"
+        kind = f"encoding {column.encoding!r}"
     return errors.UnsupportedTypeError(
-        f"column {column.name!r} of {found} has no counterpart in TensorFlow. Leave it out with "
+        f"column {column.name!r} of {kind} has no counterpart in TensorFlow. Leave it out with "
         "schema_fields=[…], or split it into plain columns before converting",
-        columns={column.name: found},
+        columns={column.name: kind},
     )
 
 

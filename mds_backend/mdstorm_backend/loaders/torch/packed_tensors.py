@@ -68,7 +68,7 @@ def unpack(packed: PackedTensors) -> list[torch.Tensor]:
     """Return the tensors passed to `pack`, as views of the buffer."""
     if packed.memory is None:
         return []
-    found: dict[int, torch.Tensor] = {}
+    tensors: dict[int, torch.Tensor] = {}
     layout = _layout(packed)
     for values, lengths in zip(_values(packed.memory, layout), layout.values(), strict=True):
         # Autograd treats these views as independent tensors: see `split_values`.
@@ -77,8 +77,8 @@ def unpack(packed: PackedTensors) -> list[torch.Tensor]:
             shape = packed.shapes[number]
             length = math.prod(shape)
             part = part if part.numel() == length else part[:length]
-            found[number] = part if len(shape) == 1 else part.view(shape)
-    return [found[number] for number in range(len(found))]
+            tensors[number] = part if len(shape) == 1 else part.view(shape)
+    return [tensors[number] for number in range(len(tensors))]
 
 
 def _layout(packed: PackedTensors) -> dict[torch.dtype, dict[int, int]]:

@@ -154,17 +154,17 @@ def mapped(batch_map: BatchMap, batch: Any) -> Any:
         If the function returns None.
     """
     try:
-        found = batch_map(batch)
+        inputs = batch_map(batch)
     except Exception as error:  # `naming` would take a microsecond for each batch
         name_function(error, "batch_map function", batch_map)
         raise
-    if found is None:
+    if inputs is None:
         name = getattr(batch_map, "__qualname__", repr(batch_map))
         raise TransformError(
             f"batch_map returned None for a batch: {name} must return the model's inputs; a "
             "function that changes the batch in place must end with `return batch`"
         )
-    return found
+    return inputs
 
 
 def _pads(source: StreamingDataset) -> bool:

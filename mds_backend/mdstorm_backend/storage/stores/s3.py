@@ -92,17 +92,17 @@ class S3(Store):
 
     def options_in_environment(self, url: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options from MosaicML Streaming's variables, which hold no credentials."""
-        found: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         endpoint = os.environ.get("S3_ENDPOINT_URL")
         if endpoint and "endpoint_url" not in options.get("client_kwargs", {}):
-            found["endpoint_url"] = endpoint
+            settings["endpoint_url"] = endpoint
         acl = os.environ.get("S3_CANNED_ACL")
         if acl:
-            found["s3_additional_kwargs"] = {"ACL": acl}
+            settings["s3_additional_kwargs"] = {"ACL": acl}
         buckets = os.environ.get("MOSAICML_STREAMING_AWS_REQUESTER_PAYS", "").split(",")
         if bucket_of(url) in (name.strip() for name in buckets):
-            found["requester_pays"] = True
-        return found
+            settings["requester_pays"] = True
+        return settings
 
     def arguments(self, kind: Any, url: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments, with our number of connections unless the caller sets it."""
@@ -212,15 +212,15 @@ def _of_profile(options: Mapping[str, Any]) -> dict[str, Any]:
     from botocore.session import Session
 
     session = Session(profile=options.get("profile"))
-    found = {"region_name": session.get_config_variable("region")}
+    settings = {"region_name": session.get_config_variable("region")}
     given = ("key", "aws_access_key_id", "anon")
     if any(map(options.get, given)) or os.environ.get("AWS_SKIP_SIGNATURE"):
-        return found
+        return settings
     credentials = session.get_credentials()
     if credentials is None:
         raise NoCredentialsError
     keys = credentials.get_frozen_credentials()
-    return {**found, "key": keys.access_key, "secret": keys.secret_key, "token": keys.token}
+    return {**settings, "key": keys.access_key, "secret": keys.secret_key, "token": keys.token}
 
 
 @lru_cache
