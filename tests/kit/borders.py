@@ -156,7 +156,9 @@ def json_values(name: str) -> Iterator[Border]:
 
 
 def pickles(name: str) -> Iterator[Border]:
-    yield Border(name, {"a": 1}, [None, *(bytearray(n) for n in SIZES), *("é" * n for n in SIZES)])
+    yield Border(
+        name, {"a": 1}, [None, [], *("a" * n for n in SIZES), *([7] * n for n in SIZES[:7])]
+    )
 
 
 def integer_texts(name: str) -> Iterator[Border]:
