@@ -1,6 +1,7 @@
 """Codecs: accepted values, encoded bytes and decoded values."""
 
 import io
+import sys
 import tracemalloc
 import zipfile
 from datetime import datetime
@@ -22,6 +23,7 @@ from mdstorm.errors import (
     EncodingError,
     EncodingTypeError,
     InvalidArgumentError,
+    MissingDependencyError,
 )
 from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 
@@ -268,6 +270,17 @@ def test_array_that_cannot_be_encoded_as_image_raises_error(
     codec = CompressedImageCodec(image_codec)
     with pytest.raises(EncodingError, match=message):
         codec.encode(field(image.dtype.type, image.shape, codec), image)
+
+
+def test_format_is_checked_when_it_is_used_if_pillow_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="image_codec"):
+        CompressedImageCodec("no format")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    codec, image = CompressedImageCodec("jpeg"), np.zeros((2, 2), np.uint8)
+    with pytest.raises(MissingDependencyError, match=r"mdstorm\[images\]"):
+        codec.encode(field(np.uint8, (2, 2), codec), image)
 
 
 def test_image_with_transparency_raises_error() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from mdstorm import TransformSpec, make_batch_reader, make_reader
 from mdstorm.predicates import PredicateBase, in_lambda, in_negate
+from mdstorm_backend.base import naming
 
 
 def scale_pixels(rows: Any) -> Any:
@@ -73,3 +74,19 @@ def test_key_error_in_a_predicate_names_the_predicate(
         notes = notes_of(lambda: list(reader))
     assert notes[0].startswith("The predicate ")
     assert name in notes[0]
+
+
+class NoNotesError(KeyError):
+    """An error as Python 3.10 raises it."""
+
+    @property
+    def add_note(self) -> Any:  # type: ignore[override]
+        raise AttributeError("add_note")
+
+
+def test_error_that_takes_no_notes_is_raised_unchanged() -> None:
+    error = NoNotesError("pixels")
+    with pytest.raises(NoNotesError) as caught, naming("function", scale_pixels):
+        raise error
+    assert caught.value is error
+    assert not hasattr(error, "__notes__")

@@ -19,7 +19,7 @@ from tests.kit.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm._transforms import WorkerPool, function_identity, pickle_function
-from mdstorm.errors import WorkerDiedError
+from mdstorm.errors import MissingDependencyError, WorkerDiedError
 from mdstorm.predicates import in_lambda
 
 
@@ -237,6 +237,11 @@ def module_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 CODE = "def helper(n): return n + {0}\n\ndef work(n): return helper(n)\n"
 
 
+#: Modules without which functions are pickled by what is left: PySpark's copy, or only `pickle`.
+WITHOUT: list[tuple[str, ...]] = [(), ("cloudpickle",), ("cloudpickle", "pyspark.cloudpickle")]
+
+
+@pytest.mark.parametrize("missing", WITHOUT, ids=str)
 @pytest.mark.parametrize(
     "wrap", [lambda f: f, lambda f: functools.partial(f, 1)], ids=["function", "partial"]
 )
@@ -244,8 +249,10 @@ CODE = "def helper(n): return n + {0}\n\ndef work(n): return helper(n)\n"
     "text", [CODE, "import threading\nlock = threading.Lock()\n" + CODE], ids=["plain", "lock"]
 )
 def test_function_identity_includes_the_functions_it_calls(
-    module_of: Any, wrap: Any, text: str
+    module_of: Any, wrap: Any, text: str, missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
     first = function_identity(wrap(module_of(text.format(1)).work))
     assert first == function_identity(wrap(module_of(text.format(1)).work))
     assert first != function_identity(wrap(module_of(text.format(2)).work))
@@ -254,3 +261,17 @@ def test_function_identity_includes_the_functions_it_calls(
 def test_partial_identity_includes_its_arguments() -> None:
     one, other = (function_identity(functools.partial(max, n)) for n in (1, 2))
     assert one != other
+
+
+@pytest.mark.parametrize("missing", WITHOUT, ids=str)
+def test_local_function_needs_a_library_that_pickles_by_value(
+    missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
+    if missing == WITHOUT[-1]:
+        with pytest.raises(MissingDependencyError, match="pip install cloudpickle"):
+            pickle_function(lambda: 7)
+    else:
+        assert pickle.loads(pickle_function(lambda: 7))() == 7  # noqa: S301
+    assert pickle.loads(pickle_function(CODE.format))(1) == CODE.format(1)  # noqa: S301

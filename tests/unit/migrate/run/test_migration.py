@@ -85,11 +85,16 @@ def test_broken_output_is_reported_and_not_written(
     assert path.read_text() == before
 
 
-def test_write_keeps_mode_and_owner_and_leaves_no_temporary_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_owners", [True, False])
+def test_write_keeps_mode_and_owner_and_leaves_no_temporary_file(
+    has_owners: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"old")
     path.chmod(0o751)
-    if os.geteuid() == 0:
+    if not has_owners:  # as on Windows
+        monkeypatch.delattr(os, "chown")
+    elif os.geteuid() == 0:
         os.chown(path, 1234, 4321)
     before = path.stat()
     write_file(path, b"old", b"new")
