@@ -9,7 +9,7 @@ from tests.kit.loaders import listed
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import NullValueError
 from mdstorm_backend.format import Column
-from mdstorm_backend.loaders.nulls import nanoseconds
+from mdstorm_backend.loaders.times import nanoseconds
 from mdstorm_backend.loaders.torch import to_torch, torch_tensors
 from mdstorm_backend.loaders.torch.torch_tensors import split_values, to_collated
 
