@@ -18,8 +18,9 @@ from torch.utils.data import DataLoader
 
 from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.predicates import in_lambda, in_pseudorandom_split
-from mdstorm.pytorch import BatchedDataLoader
+from mdstorm.pytorch import BatchedDataLoader, InMemBatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.tf_utils import make_petastorm_dataset
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 
 convert: Any = make_spark_converter
@@ -134,6 +135,7 @@ MISTAKES: list[Row] = [
         "integer of at least 1 or None, found '32'",
     ),
     (lambda p, m: torch_batch(m, batchsize=32), TypeError, "did you mean batch_size"),
+    (lambda p, m: torch_batch(m, batch=32), TypeError, "use batch_size, the number of rows"),
     (lambda p, m: torch_batch(m, shuffle=True), TypeError, "use shuffle_rows"),
     (lambda p, m: torch_batch(m, drop_last=True), TypeError, "skip it in your loop"),
     (lambda p, m: torch_batch(m, workers_count=-1), ValueError, "at least 1 or None"),
@@ -150,6 +152,8 @@ MISTAKES: list[Row] = [
     (lambda p, m: tf_batch(m, prefetch=-3), ValueError, "of at least -1 or None"),
     # columns
     (lambda p, m: torch_batch(m, labels="X"), ValueError, "no such columns: did you mean x?"),
+    (lambda p, m: torch_batch(m, balance="Id"), TypeError, "balance='Id' names no column"),
+    (lambda p, m: torch_batch(m, weights="X"), TypeError, "did you mean x? Choose among ['id'"),
     (lambda p, m: torch_batch(m, schema_fields="id"), ValueError, "put it in a list"),
     (lambda p, m: torch_batch(m, schema_fields=["nope"]), ValueError, "are ['id', 'x', 's']"),
     (lambda p, m: torch_batch(m, fill_nulls={"idd": 0}), TypeError, "mean id? Choose among ['id'"),
@@ -299,6 +303,7 @@ MISTAKES: list[Row] = [
         "found text: parse it with json.loads",
     ),
     (lambda p, m: loader(m).load_state_dict(whole(m)), ValueError, "pass its value of 'loader'"),
+    (lambda p, m: loader(m, num_epochs=1).trace().where(99), ValueError, "to 7, found 99: file"),
     (
         lambda p, m: loader(m, num_epochs=1).trace().find("n3"),
         ValueError,
@@ -313,6 +318,9 @@ MISTAKES: list[Row] = [
     (lambda p, m: resumed(m, convert(p).make_torch_dataloader()), ValueError, "same cache_key= to"),
     (lambda p, m: loader(m).set_epoch("1"), ValueError, "at least 0, found '1'"),
     (lambda p, m: resumed(m, loader(m, predicate=ODD)), ValueError, "there, None here"),
+    (lambda p, m: BatchedDataLoader(loader(m)), TypeError, "is not a reader, but yields batches"),
+    (lambda p, m: InMemBatchedDataLoader(loader(m)), TypeError, "iterate over it"),
+    (lambda p, m: make_petastorm_dataset(loader(m)), TypeError, "use make_tf_dataset"),
     (lambda p, m: list(convert(m)), TypeError, "iterate over converter.make_torch_dataloader(…)"),
     (lambda p, m: convert(m)[0], TypeError, "a converter has no rows to iterate over or index"),
     (lambda p, m: list(DataLoader(convert(m))), TypeError, "iterate over converter.make_torch"),

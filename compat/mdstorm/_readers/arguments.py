@@ -287,9 +287,14 @@ def no_cache_with(other: str) -> UnsupportedArgumentError:
 
 
 def check_reader(reader: object) -> None:
-    """Raise ArgumentTypeError if `reader` is a path, or neither a reader nor an iterable."""
+    """Raise ArgumentTypeError if `reader` is a path, a loader, or not even an iterable."""
     if hasattr(reader, "batched_output"):  # includes the mock readers that tests pass
         return
+    if hasattr(reader, "_mdstorm_loop"):
+        raise ArgumentTypeError(
+            f"{type(reader).__name__} is not a reader, but yields batches: iterate over it without "
+            "another loader. For TensorFlow, use make_tf_dataset of the converter"
+        )
     if isinstance(reader, (str, PathLike)) or not {"__iter__", "__next__"} & {*dir(reader)}:
         raise ArgumentTypeError(
             f"{reader!r} is not a reader: create one with make_reader(url) or "

@@ -250,6 +250,7 @@ _URLS = {"dataset_url", "dataset_url_or_urls"}
 _INSTEAD = {
     "dataset_url": ("dataset_url_or_urls", "the name of make_batch_reader's first argument"),
     "dataset_url_or_urls": ("dataset_url", "the name of make_reader's first argument"),
+    "batch": ("batch_size", "the number of rows in a batch"),
     "collate_fn": ("batch_map", "a function that turns a batch into the model's inputs"),
     "pin_memory": ("device", "to which batches are copied ahead of use, such as device='cuda'"),
 }

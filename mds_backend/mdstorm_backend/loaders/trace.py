@@ -304,7 +304,8 @@ class Trace:
         if numbers.dtype == np.bool_ and numbers.shape == (count,):
             numbers = np.flatnonzero(numbers)
         is_number = numbers.dtype.kind in "iu" and numbers.ndim == 1
-        wrong = [*numbers[(numbers < 0) | (numbers >= count)]] if is_number else [rows]
+        outside = (numbers < 0) | (numbers >= count) if is_number else None
+        wrong = [rows] if outside is None else numbers[outside].tolist()
         if wrong:
             is_value = numbers.dtype.kind in "USO"
             by_value = "dataset.numbers(where) finds rows by their values"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base import cached_property
+from mdstorm_backend.base import cached_property, choose_among
 from mdstorm_backend.base.checks import check_text, is_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm_backend.order.chunk import Numbers
@@ -181,7 +181,11 @@ class Weighting:
         """
         if self.column is None:
             return None if self.weights is None else RowWeights.of(self._given_for(rows))
-        name = self.column
+        name, known = self.column, rows.all_rows.schema.names
+        if name not in known:
+            raise ArgumentTypeError(
+                f"{self.argument} names no column of {rows.url}{choose_among(name, known)}"
+            )
         make = partial(_balanced if self.balance is not None else _numbers, _Named(name, rows))
         what = "balance" if self.balance is not None else "weights"
         return RowWeights.from_bytes(rows.keep_values(name, what, make))
