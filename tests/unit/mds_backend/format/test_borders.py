@@ -1,0 +1,111 @@
+"""Limits of what the format accepts: the last value, and the first one beyond it.
+
+The values that shards store are in `tests/contract/test_borders.py`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.kit.borders import SIZES
+from tests.kit.small_datasets import array_of, plan
+
+from mdstorm_backend.format.compression import compress, decompress, decompress_unsized
+from mdstorm_backend.format.encodings.image_memory import check_size
+from mdstorm_backend.format.index import check_basename, check_count, check_depth, check_sizes
+from mdstorm_backend.format.values.arrow_types import SparkType
+from mdstorm_backend.format.values.batch import common_type
+from mdstorm_backend.format.values.python_objects import beyond_nanoseconds, check_years
+
+
+def check_bytes(size: int) -> None:
+    """Check the sizes of two columns, which together take `size` bytes."""
+    check_sizes([size - 1, 1], ("a", "b"), ("bytes", "bytes"))
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+#: What is called with a value → the values at the limits, and those beyond them.
+LIMITS: dict[str, tuple[Callable[[Any], Any], list[Any], list[Any]]] = {
+    "count": (lambda count: check_count(count, "a", 256), [0, 1, 255, 256], [-1, 257]),
+    "bytes of a sample": (check_bytes, [2, 2**31 - 1], [2**31]),
+    "name of a file": (
+        lambda size: check_basename("a" * size, "index.json"),
+        [1, 254, 255],
+        [0, 256],
+    ),
+    "name of a file in bytes": (
+        lambda size: check_basename("a/" + "é" * (size // 2) + "a" * (size % 2), "index.json"),
+        [254, 255],
+        [256],
+    ),
+    "path of a file": (
+        lambda size: check_basename("a/" * ((size - 1) // 2) + "a" * (2 - size % 2), "index.json"),
+        [1023, 1024],
+        [1025],
+    ),
+    "depth of an index": (lambda depth: check_depth(nested(depth), "it"), [0, 199], [200]),
+    "pixels of an image": (lambda width: check_size(width, 2, 8, 512), [0, 255, 256], [257]),
+    "digits of two columns": (
+        lambda scale: common_type(pa.decimal128(20, 0), pa.decimal128(20, scale)),
+        [0, 17, 18],
+        [19],
+    ),
+    "days": (
+        lambda day: check_years(pa.array(np.array([day], "datetime64[D]"))),
+        ["0001-01-01", "9999-12-31"],
+        ["0000-12-31", "10000-01-01"],
+    ),
+    "times": (
+        lambda time: check_years(pa.array(np.array([time], "datetime64[us]"))),
+        ["0001-01-01", "9999-12-31T23:59:59.999999"],
+        ["0000-12-31T23:59:59.999999", "10000-01-01"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_last_value_is_accepted_and_next_one_raises_error(name: str) -> None:
+    call, accepted, refused = LIMITS[name]
+    for value in accepted:
+        call(value)
+    for value in refused:
+        with pytest.raises((ValueError, TypeError, OverflowError)):
+            call(value)
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_nanoseconds_hold_times_up_to_their_last_microsecond(step: int) -> None:
+    last = step * ((2**63 - 1) // 1000)
+    assert beyond_nanoseconds(np.array([0, last], "datetime64[us]")) is None
+    times = np.array([0, last + step], "datetime64[us]")
+    assert beyond_nanoseconds(times) == times[1]
+
+
+def test_arrays_of_32_dimensions_are_stored_as_arrays_and_deeper_ones_as_json() -> None:
+    type_: SparkType = "integer"
+    found = []
+    for _ in range(33):
+        type_ = array_of(type_)
+        found.append(plan({"v": type_})["v"].encoding)
+    assert found == ["ndarray:int32"] * 32 + ["json"]
+
+
+@pytest.mark.parametrize("name", ["zstd", "gz", "bz2", "br", "snappy"])
+def test_files_of_any_size_are_decompressed_and_those_beyond_the_limit_refused(name: str) -> None:
+    """Snappy states the size with seven bits in each byte."""
+    for size in sorted({*SIZES, *(1 << bits for bits in (14, 21)), 16_383, 16_385}):
+        data = bytes(size)
+        packed = compress(name, [data])
+        assert bytes(decompress(name, packed, size)) == data
+        assert bytes(decompress_unsized(name, packed, size)) == data
+        if size:
+            with pytest.raises(ValueError, match=f"{size - 1} |{size} "):
+                decompress_unsized(name, packed, size - 1)
