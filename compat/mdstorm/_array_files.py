@@ -349,7 +349,7 @@ def _inflated(archive: bytes, shape: Shape | None) -> bytes:
     is_plain = method == _DEFLATED and not flags & _CHECKSUM_LATER
     if signature != _SIGNATURE or not is_plain or archive[_HEADER.size :][:name_size] != _MEMBER:
         with zipfile.ZipFile(BytesIO(archive)) as whole, whole.open(_MEMBER.decode()) as file:
-            return _read(file.read, shape)
+            return _read_array(file.read, shape)
     stream = zlib.decompressobj(-zlib.MAX_WBITS)
     left = memoryview(archive)[start:]
 
@@ -359,13 +359,13 @@ def _inflated(archive: bytes, shape: Shape | None) -> bytes:
         left = memoryview(stream.unconsumed_tail)
         return found
 
-    content = _read(read, shape)
+    content = _read_array(read, shape)
     if zlib.crc32(content) != checksum:
         raise zlib.error("its checksum is wrong")
     return content
 
 
-def _read(read: Callable[[int], bytes], shape: Shape | None) -> bytes:
+def _read_array(read: Callable[[int], bytes], shape: Shape | None) -> bytes:
     """Read a ``.npy`` file, or raise ValueError if it has more values than the shape allows."""
     content = read(MOST_BYTES)
     header = parse_header(content)

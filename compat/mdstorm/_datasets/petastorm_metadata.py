@@ -306,12 +306,12 @@ def open_written(location: Location) -> ParquetDataset:
     """
     for _ in range(_FOOTER_ROUNDS - 1):
         with suppress(errors.CorruptDatasetError):
-            return _open(location)
+            return _open_written(location)
         time.sleep(_FOOTER_PAUSE_S)
-    return _open(location)
+    return _open_written(location)
 
 
-def _open(location: Location) -> ParquetDataset:
+def _open_written(location: Location) -> ParquetDataset:
     source = open_stored(
         location.url,
         storage_options=location.storage_options,

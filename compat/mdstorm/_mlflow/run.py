@@ -93,10 +93,11 @@ class Run(NamedTuple):
     def earlier_states(self, name: str) -> list[Any]:
         """Return the states of a loader, as JSON values, that an earlier version logged."""
         if _ALL_STATES in self._listed(f"{_FOLDER}/{name}"):
-            found: list[Any] = json.loads(self._read(f"{_FOLDER}/{name}/{_ALL_STATES}"))["states"]
-            return found
+            logged = json.loads(self._read_artifact(f"{_FOLDER}/{name}/{_ALL_STATES}"))
+            states: list[Any] = logged["states"]
+            return states
         if name == DEFAULT and _ONE_STATE in self._listed(_FOLDER):
-            return [json.loads(self._read(f"{_FOLDER}/{_ONE_STATE}"))]
+            return [json.loads(self._read_artifact(f"{_FOLDER}/{_ONE_STATE}"))]
         return []
 
     def states(self, name: str) -> tuple[list[Any], list[Any]]:
@@ -119,7 +120,7 @@ class Run(NamedTuple):
         """Return the numbers of the rows that a loader chose; None if the run has none."""
         for folder in (f"{_FOLDER}/{name}", _FOLDER):
             if _ROWS in self._listed(folder):
-                return np.load(BytesIO(self._read(f"{folder}/{_ROWS}")))["rows"]
+                return np.load(BytesIO(self._read_artifact(f"{folder}/{_ROWS}")))["rows"]
         return None
 
     def log_rows(self, name: str, data: Any) -> None:
@@ -132,7 +133,7 @@ class Run(NamedTuple):
         """Return the versions of the files that a loader read, by path."""
         found: dict[str, set[str]] = {}
         if _FILES in self._listed(f"{_FOLDER}/{name}"):
-            table = pq.read_table(pa.py_buffer(self._read(f"{_FOLDER}/{name}/{_FILES}")))
+            table = pq.read_table(pa.py_buffer(self._read_artifact(f"{_FOLDER}/{name}/{_FILES}")))
             for path, version in zip(*(one.to_pylist() for one in table.columns), strict=True):
                 found.setdefault(path, set()).add(version)
         return found
@@ -149,7 +150,7 @@ class Run(NamedTuple):
         """Return the names in a folder of artifacts."""
         return [Path(one.path).name for one in self.client.list_artifacts(self.id, folder)]
 
-    def _read(self, path: str) -> bytes:
+    def _read_artifact(self, path: str) -> bytes:
         with TemporaryDirectory() as directory:
             return Path(self.client.download_artifacts(self.id, path, directory)).read_bytes()
 

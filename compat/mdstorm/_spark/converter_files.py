@@ -175,13 +175,13 @@ class ReadFiles:
         kept = self.kept.find(self._how)
         if kept is not None and (again := kept.reopened()) is not None:
             return again
-        dataset = self._open()
+        dataset = self._open_files()
         if self.counted is not None:
             self.counted.check(dataset)
         self.keep(dataset)
         return dataset.reopened() or dataset
 
-    def _open(self) -> SampleDataset:
+    def _open_files(self) -> SampleDataset:
         if not self.file_urls and self.cache_dir_url is None:
             raise InvalidArgumentError(
                 "the list of files is empty: pass at least one file, or the dataset's directory"

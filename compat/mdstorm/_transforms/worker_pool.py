@@ -269,13 +269,13 @@ def receive(channel: socket.socket) -> Any:
     EOFError, OSError
         If the other end has been closed.
     """
-    (count,) = _COUNT.unpack(_read(channel, _COUNT.size))
-    sizes = [size for (size,) in _COUNT.iter_unpack(_read(channel, count * _COUNT.size))]
-    data, *buffers = [_read(channel, size) for size in sizes]
+    (count,) = _COUNT.unpack(_receive_bytes(channel, _COUNT.size))
+    sizes = [size for (size,) in _COUNT.iter_unpack(_receive_bytes(channel, count * _COUNT.size))]
+    data, *buffers = [_receive_bytes(channel, size) for size in sizes]
     return pickle.loads(data, buffers=buffers)  # noqa: S301  # sent by our own process
 
 
-def _read(channel: socket.socket, size: int) -> memoryview:
+def _receive_bytes(channel: socket.socket, size: int) -> memoryview:
     # Do not use a bytearray, which would first be filled with zeros.
     whole: memoryview = np.empty(size, np.uint8).data
     left = whole

@@ -207,7 +207,7 @@ def _state_of(checkpoint: Path, key: str | None) -> Mapping[str, Any]:
     """Return the state in a checkpoint, or the one of several that has a key."""
     states = {
         ".".join(path): state
-        for path, state in _states_in(_read(checkpoint))
+        for path, state in _states_in(_read_checkpoint(checkpoint))
         if isinstance(state["mdstorm"], Mapping)
     }
     if key is not None:
@@ -232,7 +232,7 @@ def _state_of(checkpoint: Path, key: str | None) -> Mapping[str, Any]:
     return state
 
 
-def _read(checkpoint: Path) -> Any:
+def _read_checkpoint(checkpoint: Path) -> Any:
     """Read a checkpoint, without executing code in it."""
     try:
         content = checkpoint.read_bytes()

@@ -41,7 +41,7 @@ def make_round_trip(url: str, session: SparkSession | None) -> Iterator[Finding]
         yield Finding("round-trip", "ok", f"Spark wrote {len(converter)} rows in {shards}")
         library = next(filter(installed, ("torch", "tensorflow")), None)
         if library is not None:
-            device, rows = _read(converter, library)
+            device, rows = _read_rows(converter, library)
             yield judged(f"{library} on {device}", rows)
         converter.delete()
     yield Finding("round-trip", "ok", "the copy is deleted")
@@ -64,7 +64,7 @@ def judged(how: str, rows: Iterable[tuple[Any, ...]]) -> Finding:
     )
 
 
-def _read(converter: Any, library: str) -> tuple[str, list[tuple[Any, ...]]]:
+def _read_rows(converter: Any, library: str) -> tuple[str, list[tuple[Any, ...]]]:
     """Return the device of a library's tensors, and all rows that it reads."""
     arguments = {"batch_size": 64, "num_epochs": 1, "seed": 7, "null_masks": _NAMES[1:]}
     if library == "torch":

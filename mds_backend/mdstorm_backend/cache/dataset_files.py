@@ -175,14 +175,14 @@ class DirectFiles:
         check_hash_is_recorded(info, self.options.validate_hash)
         packed, pins = info.zip_data, self.pins
         if packed is None:
-            return self._read(info.raw_data, pins)
+            return self._read_file(info.raw_data, pins)
         if pins is not None:
             pins.check(packed.basename)
             if pins.get(packed.basename) is not None:
                 pins = None  # the uncompressed file is a copy, which may be removed and made again
         try:
             if not self._is_outdated(info):
-                return self._read(info.raw_data, pins)
+                return self._read_file(info.raw_data, pins)
         except errors.DatasetNotFoundError:
             pass
         if self.location.is_local_disk and self._keeps:
@@ -193,7 +193,7 @@ class DirectFiles:
                 is_first, self._keeps = self._keeps, False  # of several threads
                 if is_first:
                     _logger.warning("shards are decompressed each time they are opened: %s", error)
-        url, content = self.location.file_url(packed.basename), self._read(packed, self.pins)
+        url, content = self.location.file_url(packed.basename), self._read_file(packed, self.pins)
         with unchanged([map_of(content)]):
             return download.decompressed(info, content, url)
 
@@ -217,7 +217,7 @@ class DirectFiles:
         is_ours = directory.holds(record, name)
         return is_ours and record.is_from_another(origin(self.location, info))
 
-    def _read(self, file: FileInfo, pins: Pins | None) -> Buffer:
+    def _read_file(self, file: FileInfo, pins: Pins | None) -> Buffer:
         """Return a file's content after checking its size and, on the first read, its hash."""
         url, is_new = self.location.file_url(file.basename), file.basename not in self._checked
         hash_name = self.options.validate_hash if is_new else None
@@ -274,10 +274,10 @@ def read_index(location: Location, options: CacheOptions | None = None) -> tuple
     options = options or CacheOptions()
     named = options.directory
     if named is None or named == _local_directory(location):
-        return _read(location, options)
+        return _read_index(location, options)
     directory = CacheDirectory(named)
     try:
-        content, written = _read(location, options)
+        content, written = _read_index(location, options)
     except (errors.CredentialsError, errors.DatasetNotFoundError, errors.StorageError) as error:
         copy = directory.index()
         if copy is None or directory.described().get("url", location.url) != location.url:
@@ -289,7 +289,7 @@ def read_index(location: Location, options: CacheOptions | None = None) -> tuple
     return content, written
 
 
-def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]:
+def _read_index(location: Location, options: CacheOptions) -> tuple[bytes, str | None]:
     try:
         return download.with_retries(
             location, INDEX_NAME, options, lambda: location.read_dated(INDEX_NAME)

@@ -107,7 +107,7 @@ def materialize_staged(
             with write_progress(df.sparkSession, None, "Staging Parquet"):
                 write_parquet(writer, staging)
         return convert_parquet(
-            _open(staging),
+            _open_staged(staging),
             url,
             plan=schema,
             recode=lambda batch: _restored(schema, batch),
@@ -134,7 +134,7 @@ def _check_shared(session: SparkSession, directory: Location) -> None:
     """
     try:
         write_parquet(session.range(0, _TASKS, 1, _TASKS).write, directory)
-        if (seen := len(_open(directory))) != _TASKS:
+        if (seen := len(_open_staged(directory))) != _TASKS:
             raise WriteError(
                 f"Some of Spark's executors write to their own disks: of {_TASKS} rows that "
                 f"they wrote to {directory.url}, this process sees {seen}. {_ANOTHER_DIRECTORY}"
@@ -152,7 +152,7 @@ def write_parquet(writer: DataFrameWriter, staging: Location) -> None:
         raise
 
 
-def _open(staging: Location) -> ParquetDataset:
+def _open_staged(staging: Location) -> ParquetDataset:
     try:
         return open_parquet([staging])
     except DatasetNotFoundError:

@@ -210,7 +210,9 @@ class Dataset(SampleDataset):
         failed: list[CorruptDatasetError | DatasetNotFoundError] = []
         for number, info in enumerate(self.index.shards[:_SHARDS_TRIED]):
             try:
-                return self._opened(partial(restored, self.index, url=self._url(info)), number)
+                return self._open_and_parse(
+                    partial(restored, self.index, url=self._url(info)), number
+                )
             except (CorruptDatasetError, DatasetNotFoundError) as error:
                 failed.append(error)
         if failed:
@@ -381,7 +383,7 @@ class Dataset(SampleDataset):
         if shard is not None:
             return shard
         parse = partial(self._parse, self.schema)
-        return self._open_shards.get(number, partial(self._opened, parse))
+        return self._open_shards.get(number, partial(self._open_and_parse, parse))
 
     def begin_shard(self, number: int) -> MDSShard:
         """Open shard `number`, which may still be downloading."""
@@ -391,7 +393,9 @@ class Dataset(SampleDataset):
         arrival = self.files.stream(info)
         if not isinstance(arrival, Arrival):
             parse = partial(self._parse, self.schema)
-            return self._open_shards.get(number, partial(self._opened, parse, content=arrival))
+            return self._open_shards.get(
+                number, partial(self._open_and_parse, parse, content=arrival)
+            )
         content, size = arrival.content, info.raw_data.bytes
         # Wait for the offsets, the first of which is the end of the header, then for the header.
         arrival.wait_for(min(4 * (info.samples + 2), size))
@@ -412,7 +416,7 @@ class Dataset(SampleDataset):
             _check_nulls(shard)
         return shard
 
-    def _opened(
+    def _open_and_parse(
         self,
         parse: Callable[[ShardInfo, Buffer], _Parsed],
         number: int,

@@ -115,7 +115,7 @@ class StreamFiles:
             with open(path, "rb") as file:
                 index = Index.from_bytes(file.read(), url=path)
         else:
-            index = self._opened().index
+            index = self._open_dataset().index
         self.extra = index.extra
         return list(index.shards)
 
@@ -126,7 +126,7 @@ class StreamFiles:
         if os.path.exists(path):
             return 0
         if not self._downloads:
-            self._opened().files.open(shard)
+            self._open_dataset().files.open(shard)
             return raw.bytes
         if packed is None:
             download(raw.basename, raw.basename)
@@ -173,7 +173,7 @@ class StreamFiles:
         """The local directory of the files, including the split."""
         return os.path.join(self.local() or "", self.shown("split"))
 
-    def _opened(self) -> Dataset:
+    def _open_dataset(self) -> Dataset:
         """Return the dataset at the remote location, with the local directory as its cache."""
         if self.dataset is None:
             self.dataset = open_mds(

@@ -47,22 +47,22 @@ class MDS(Kind):
             if not is_asked or directory.exists(INDEX_NAME):
                 self._check_filesystem(place, url)
                 with suppress(DatasetNotFoundError):
-                    return self._opened(place, directory.url)
+                    return self._open_directory(place, directory.url)
         return self.open(place) if any(map(is_shard, place.urls)) else None
 
     def open(self, place: Place) -> Dataset:
         """Open the dataset, or only those of its shards that the URLs name."""
         if not any(map(is_shard, place.urls)):
-            return self._opened(place, index_directory(place.urls[0]))
+            return self._open_directory(place, index_directory(place.urls[0]))
         self._check_filesystem(place, place.urls[0])
         urls = [url for one in place.locations for url in _matching(one)]
-        whole = self._opened(place, place.directory or directory_of(urls))
+        whole = self._open_directory(place, place.directory or directory_of(urls))
         # These shards are the whole dataset: its rows are numbered from 0.
         chosen = whole.with_shards(_numbers_of(urls, whole))
         is_named = place.directory is not None and place.is_named
         return replace(chosen, starts=None, is_named=is_named)
 
-    def _opened(self, place: Place, directory: str) -> Dataset:
+    def _open_directory(self, place: Place, directory: str) -> Dataset:
         dataset = open_mds(
             directory,
             storage_options=place.storage_options,

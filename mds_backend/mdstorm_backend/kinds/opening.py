@@ -73,12 +73,12 @@ def open_stored(
         return source
     place = place_of(source, storage_options, as_of=as_of, **how)
     try:
-        dataset = _opened(place)
+        dataset = _open_place(place)
     except DatasetNotFoundError:
         decoded = place.decoded()
         if decoded.urls == place.urls:
             raise
-        dataset = _opened(decoded)
+        dataset = _open_place(decoded)
     if dataset.columns_left_out and not dataset.schema.names:
         raise NoMatchingFieldsError(
             f"{dataset.url} has no column of a type that can be read, only "
@@ -87,7 +87,7 @@ def open_stored(
     return dataset
 
 
-def _opened(place: Place) -> SampleDataset:
+def _open_place(place: Place) -> SampleDataset:
     """Open the data at a place by the kind to which they belong."""
     if place.table is not None:
         (kind,) = [kind for kind in KINDS.values() if kind.format == place.table.format]

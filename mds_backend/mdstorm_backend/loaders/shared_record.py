@@ -36,9 +36,9 @@ class SharedRecord(Generic[_Content]):
     """
 
     def __init__(self, content: _Content) -> None:
-        self._open(None, os.getpid(), content)
+        self._set_up(None, os.getpid(), content)
 
-    def _open(self, handle: int | None, owner: int, content: _Content) -> None:
+    def _set_up(self, handle: int | None, owner: int, content: _Content) -> None:
         self._handle = handle
         self._owner = owner
         #: The content while there is no file; later, the content that `part` continues with.
@@ -92,7 +92,7 @@ class SharedRecord(Generic[_Content]):
         if self._owner == os.getpid() or is_worker:
             return
         self._close()
-        self._open(None, os.getpid(), self._content)
+        self._set_up(None, os.getpid(), self._content)
 
     def pass_on(self) -> None:
         """Save the content for a process that is about to inherit the record."""
@@ -159,7 +159,7 @@ def _close(handle: int | None) -> None:
 
 def _inherited(handle: Any, owner: int, content: _Content) -> SharedRecord[_Content]:
     record: SharedRecord[_Content] = SharedRecord.__new__(SharedRecord)
-    record._open(handle.detach(), owner, content)
+    record._set_up(handle.detach(), owner, content)
     return record
 
 

@@ -117,7 +117,7 @@ def reindex(
                 url=location.url,
             )
     with progress("Reading shards", "shards", on_progress) as shown:
-        found = list(each(lambda name: _read(location, name), names, threads, shown))
+        found = list(each(lambda name: _read_shard(location, name), names, threads, shown))
     notes += [Problem(n.path, f.note) for n, f in zip(names, found, strict=True) if f.note]
     claim = shard_info.CLAIM_NAME
     if claim in listed and not exists:
@@ -154,7 +154,7 @@ def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
     return chosen, notes
 
 
-def _read(location: Location, name: ShardName) -> _Found:
+def _read_shard(location: Location, name: ShardName) -> _Found:
     url = location.file_url(name.path)
     try:
         data = location.read(name.path)

@@ -225,7 +225,7 @@ def read_footers(
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
-    return map_files(lambda file: _read(location, file, options, pins), files)
+    return map_files(lambda file: _read_footer(location, file, options, pins), files)
 
 
 def read_chunks(
@@ -282,7 +282,7 @@ def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]])
                 )
 
 
-def _read(
+def _read_footer(
     location: Location, file: ParquetFileInfo, options: CacheOptions, pins: Pins | None
 ) -> Footer:
     """Read a footer, with null counts from statistics and array lengths from value counts."""

@@ -318,7 +318,7 @@ class ParquetDataset(SampleDataset):
 
         Row groups stay open while they are referenced; the most recent ones stay open even longer.
         """
-        return self._open_shards.get(number, self._open)
+        return self._open_shards.get(number, self._open_row_group)
 
     @contextmanager
     def open_file(self, group: footers.RowGroup) -> Iterator[pq.ParquetFile]:
@@ -397,7 +397,7 @@ class ParquetDataset(SampleDataset):
         read = partial(footers.read_chunks, self.location, options=options, pins=self.pins)
         return map_files(lambda file: read(file)[0], files)
 
-    def _open(self, number: int) -> ParquetShard:
+    def _open_row_group(self, number: int) -> ParquetShard:
         group = self.row_groups[number]
         open_file = partial(self._open_files.reader, group.path)
         return ParquetShard(group, self.schema, self.stored_columns, open_file)

@@ -207,14 +207,14 @@ class FileReader:
         """Begin to read the files of a batch; return the request of each path, and its place."""
         paths = [*self._paths(batch)]
         groups = [paths[i : i + self.at_once] for i in range(0, len(paths), self.at_once)]
-        requests = [begin(self._read, group) for group in groups]
+        requests = [begin(self._read_files, group) for group in groups]
         return {
             path: (request, place)
             for request, group in zip(requests, groups, strict=True)
             for place, path in enumerate(group)
         }
 
-    def _read(self, paths: list[str]) -> _Contents:
+    def _read_files(self, paths: list[str]) -> _Contents:
         """Return the contents of files, or for each that cannot be read its error."""
         contents: _Contents = []
         with work(Cause.DOWNLOADS):

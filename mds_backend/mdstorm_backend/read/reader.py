@@ -108,7 +108,7 @@ class BlockReader:
             threads, depth = 0 if self._reads_here else min(threads, 1), 2
         with self._openers() as openers, WorkAhead(threads, self.recorder) as readers:
             blocks = self._cut(samples, self._first_batches)
-            opened = self._opened(blocks, openers, stages.gather)
+            opened = self._with_shards(blocks, openers, stages.gather)
             yield from self._run(stages, opened, readers, depth, first_here=self._only_copies)
 
     def planned(self, samples: Samples) -> Iterator[Block]:
@@ -117,7 +117,7 @@ class BlockReader:
         The shards of a block stay open while it is referenced.
         """
         with self._openers() as openers:
-            for block in self._opened(self._cut(samples), openers, None):
+            for block in self._with_shards(self._cut(samples), openers, None):
                 for part in block.parts:
                     _ = part.opened
                 yield block
@@ -148,7 +148,7 @@ class BlockReader:
                 blocks = (Block([len(one)], [], [located(one)]) for one in slices)
                 # Shards of cached slices need not be opened.
                 if refill.keep is None:
-                    blocks = self._opened(blocks, openers, stages.gather)
+                    blocks = self._with_shards(blocks, openers, stages.gather)
                 return readers.map(make, blocks, self.prefetch)
 
             # Functions have already been called, so they do not limit the size of a block.
@@ -245,7 +245,7 @@ class BlockReader:
         threads = OPENING_THREADS if self.workers and not self.dataset.is_mapped else 0
         return WorkAhead(threads, self.recorder, name="mdstorm-open")
 
-    def _opened(
+    def _with_shards(
         self, blocks: Iterable[Block], openers: WorkAhead, gather: Gather | None
     ) -> Iterator[Block]:
         """Open the blocks' shards ahead of use, and prepare them for a stage that reads rows."""

@@ -178,7 +178,7 @@ class Location:
         fs = None
         try:
             with nullcontext() if self.is_in_file_tree else translated:
-                fs, path = self._open()
+                fs, path = self._open_filesystem()
                 yield fs, path if name is None else f"{path.removesuffix('/')}/{name}"
         except CredentialsError:
             # fsspec caches file systems with their original credentials, so clear the cache to let
@@ -187,7 +187,7 @@ class Location:
                 fs.clear_instance_cache()
             raise
 
-    def _open(self) -> tuple[Any, str]:
+    def _open_filesystem(self) -> tuple[Any, str]:
         if self.filesystem is not None:
             is_web = self.url.startswith(_WEB)  # its paths are URLs
             return self.filesystem, self.url if is_web else self.url.partition("://")[2]

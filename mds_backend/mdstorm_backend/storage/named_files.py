@@ -220,7 +220,7 @@ class NamedFiles:
     def _read_local(self, location: Location, name: str) -> bytes:
         path = _path(location, name)
         directory, _, file = path.rpartition("/")
-        fd = self._open(location, name, path)
+        fd = self._open_file(location, name, path)
         try:
             before = os.fstat(fd)
             if not stat.S_ISREG(before.st_mode):
@@ -243,7 +243,7 @@ class NamedFiles:
             )
         return content
 
-    def _open(self, location: Location, name: str, path: str) -> int:
+    def _open_file(self, location: Location, name: str, path: str) -> int:
         """Open a file, unless a link on its path leads to where nothing may be opened.
 
         Opening some devices has effects. Directories are resolved only once, because that takes

@@ -85,12 +85,12 @@ def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
         If the storage denies access or fails.
     """
     require("deltalake")
-    return location.repeat_after_expiry(lambda: _open(location, as_of))
+    return location.repeat_after_expiry(lambda: _open_snapshot(location, as_of))
 
 
-def _open(location: Location, as_of: AsOf) -> TableSnapshot:
+def _open_snapshot(location: Location, as_of: AsOf) -> TableSnapshot:
     url = location.url
-    table = _opened(location, as_of)
+    table = _open_table(location, as_of)
     version, metadata = table.version(), table.metadata()
     features = _checked_features(table, location)
     mode = metadata.configuration.get("delta.columnMapping.mode", "none")
@@ -149,7 +149,7 @@ def _committed(location: Location, version: int) -> datetime | None:
     return datetime.fromtimestamp(times[0] / 1000, timezone.utc)
 
 
-def _opened(location: Location, as_of: AsOf) -> Any:
+def _open_table(location: Location, as_of: AsOf) -> Any:
     """Open a version with delta-rs, or the oldest one if all are newer than the requested time."""
     delta, version, shown = require("deltalake"), as_of.version, location.url
     url, options = of_delta_rs(location)

@@ -103,7 +103,7 @@ def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
         else:
             root = table = location
             metadata = _parsed(location.child("metadata"), _newest(location))
-        return replace(_read(table, metadata, as_of), root=root)
+        return replace(_read_snapshot(table, metadata, as_of), root=root)
     except errors.MDStormError:
         raise
     except Exception as error:  # pyiceberg has no error class for files that it cannot read
@@ -144,7 +144,7 @@ def _at_point(url: str, opened: str, metadata: Any) -> str:
     return at_access_point(url, point[1]) if bucket_of(url) == bucket_of(other) else url
 
 
-def _read(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:
+def _read_snapshot(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:
     chosen = _chosen(metadata, location.url, as_of)
     schema = metadata.schema()
     if as_of and chosen is not None:  # ignore column changes after the snapshot

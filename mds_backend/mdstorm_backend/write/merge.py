@@ -133,7 +133,7 @@ def _find(
 
 def _merge(found: Collection[tuple[Location, str]], url: str, targets: directories.Targets) -> None:
     """Write the merged index; `found` holds each dataset's directory and its path under `url`."""
-    indexes = pools.map_files(_read, [location for location, _ in found])
+    indexes = pools.map_files(_read_index, [location for location, _ in found])
     parts = [MergeSource(path, index) for (_, path), index in zip(found, indexes, strict=True)]
     merged = merge_parts(parts, url)
     for location in targets.to_write:
@@ -146,7 +146,7 @@ def _merge(found: Collection[tuple[Location, str]], url: str, targets: directori
         commit.write_index(location, content)
 
 
-def _read(directory: Location) -> Index:
+def _read_index(directory: Location) -> Index:
     url = directory.file_url(INDEX_NAME)
     try:
         data = bytes(directory.read(INDEX_NAME))
@@ -168,7 +168,7 @@ def _check_replaceable(location: Location, index: Index) -> None:
     if not location.exists(INDEX_NAME):
         return
     merged = {shard.raw_data.basename for shard in index.shards}
-    for shard in _read(location).shards:
+    for shard in _read_index(location).shards:
         stored = shard.stored
         if shard.raw_data.basename not in merged and location.exists(stored.basename):
             raise errors.WriteError(

@@ -74,12 +74,12 @@ class _Source:
     def read(self, number: Any) -> Iterator[Any]:
         """Read an iteration, and yield flattened batches, or the batch sizes of each `block`."""
         try:
-            yield from self._read(number)
+            yield from self._read_blocks(number)
         except MDStormError as error:
             # TensorFlow puts the traceback into its own error, in front of the message.
             raise error.with_traceback(None) from error.__cause__
 
-    def _read(self, number: Any) -> Iterator[Any]:
+    def _read_blocks(self, number: Any) -> Iterator[Any]:
         has_images = self.runs.loader.options.has_images
         block_rows = None if self.cut_here or has_images else BLOCK_ROWS
         for run, blocks in self.runs.segments(number, block_rows):
@@ -109,7 +109,7 @@ def _built(
     cut_here, ahead, cardinality = kind
 
     def iteration(number: Any) -> Any:
-        read = _read(find, specs, cut_here, source, number).prefetch(ahead)
+        read = _batches_read(find, specs, cut_here, source, number).prefetch(ahead)
         return _observed(find, read, source, number)
 
     numbers = tf.data.Dataset.from_generator(
@@ -118,7 +118,9 @@ def _built(
     return with_cardinality(numbers.flat_map(iteration), cardinality, claim)
 
 
-def _read(find: Find, specs: tuple[Any, ...], cut_here: bool, source: Any, number: Any) -> Any:
+def _batches_read(
+    find: Find, specs: tuple[Any, ...], cut_here: bool, source: Any, number: Any
+) -> Any:
     def cut(sizes: Any) -> Any:
         # The function fetches the columns, because each iteration prepares the functions of a
         # generator in a time that grows with the number of tensors that it yields.

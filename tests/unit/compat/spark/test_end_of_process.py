@@ -169,7 +169,7 @@ delete_at_exit(location.url)
 """
 
 
-NEW_CLIENT = "location._open()[0].clear_instance_cache()"
+NEW_CLIENT = "location._open_filesystem()[0].clear_instance_cache()"
 STORES = ["s3", *(pytest.param(name, marks=pytest.mark.long) for name in ("azure", "gs"))]
 
 
