@@ -21,6 +21,7 @@ from mdstorm_backend.loaders import (
     converted,
 )
 from mdstorm_backend.loaders.torch import moved_batches, torch_batches, torch_tensors
+from mdstorm_backend.loaders.torch.batch_workers import BatchWorkers
 from mdstorm_backend.loaders.torch.collation import collate_samples
 from mdstorm_backend.loaders.torch.counted_pass import CountedPass
 from mdstorm_backend.loaders.torch.loader_passes import LoaderPasses
@@ -38,12 +39,12 @@ class BlockPasses(LoaderPasses):
     ----------
     passes : Loader or None
         The loop and its position; None before the first use, which opens the dataset.
-    workers : WorkerProcesses or None
+    workers : BatchWorkers or None
         The persistent worker processes.
     """
 
     passes: Loader | None = None
-    workers: torch_batches.WorkerProcesses | None = None
+    workers: BatchWorkers | None = None
 
     def __copy__(self) -> Self:
         """Return a copy for a loader over the same dataset, without running iterations."""
@@ -149,7 +150,7 @@ class BlockPasses(LoaderPasses):
         workers = self.workers
         if workers is None or workers.is_busy or not workers.can_read(made.segment):
             self._end_workers()
-            workers = torch_batches.WorkerProcesses(made, loader)
+            workers = BatchWorkers(made, loader)
             self.workers = workers if loader.persistent_workers else None
         try:
             yield from workers.batches(made.segment)

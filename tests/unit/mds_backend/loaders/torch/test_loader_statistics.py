@@ -17,7 +17,7 @@ from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingD
 from mdstorm_backend.cache import shard_cache
 from mdstorm_backend.loaders import Recorder, Statistics
 from mdstorm_backend.loaders.passes import Pass
-from mdstorm_backend.loaders.torch import torch_batches, torch_tensors
+from mdstorm_backend.loaders.torch import batch_workers, torch_tensors
 from mdstorm_backend.read import reader
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.storage import Location
@@ -70,7 +70,7 @@ def test_loader_warns_once_if_workers_take_noticeably_longer_to_send_than_to_rea
     remote: Any,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    torch_batches.log_slow_workers.cache_clear()  # other tests read the same URL
+    batch_workers.log_slow_workers.cache_clear()  # other tests read the same URL
     options = {"num_workers": num_workers, "persistent_workers": num_workers > 0}
     loader = StreamingDataLoader(remote(batch_size=2), 2, **options)
     clock = Clock()

@@ -38,8 +38,8 @@ from mdstorm_backend import (
 )
 from mdstorm_backend.base.recorder import Cause, Recorder
 from mdstorm_backend.errors import DatasetNotFoundError, LostBatchesError, TransformError
+from mdstorm_backend.loaders.torch.batch_workers import Message, received
 from mdstorm_backend.loaders.torch.packed_tensors import pack_batches, unpack_batches
-from mdstorm_backend.loaders.torch.torch_batches import Message, received
 
 ROWS, SHARDS = 60, 6
 SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
