@@ -117,8 +117,9 @@ def get_filesystem_and_path_or_paths(
     url_or_urls = checked_urls(url_or_urls)
     urls = [url_or_urls] if isinstance(url_or_urls, str) else url_or_urls
     paths = [get_dataset_path(urlparse(url)) for url in urls]
-    found = filesystem if filesystem is not None else _filesystem(urls[0], storage_options or {})
-    return found, paths[0] if isinstance(url_or_urls, str) else paths
+    if filesystem is None:
+        filesystem = _filesystem(urls[0], storage_options or {})
+    return filesystem, paths[0] if isinstance(url_or_urls, str) else paths
 
 
 def normalize_dir_url(dataset_url: str) -> str:

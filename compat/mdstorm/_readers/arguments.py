@@ -224,7 +224,7 @@ class ReaderArguments:
 
     @property
     def weighting(self) -> Weighting | None:
-        """How often each row is drawn; None if each comes once."""
+        """How often each row is drawn; None if each is read once per epoch."""
         added = self.added
         return Weighting.of(added["weights"], added["balance"], added["epoch_size"])
 

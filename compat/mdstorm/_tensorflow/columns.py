@@ -182,12 +182,12 @@ def _of_objects(values: npt.NDArray[Any], spec: ColumnSpec) -> npt.NDArray[Any]:
     return values
 
 
-def _check_lengths(lengths: list[Any], spec: ColumnSpec) -> None:
+def _check_lengths(lengths: list[str], spec: ColumnSpec) -> None:
     if len(set(lengths)) > 1:
-        found = ", ".join(str(length) for length in lengths[:20])
+        shown = ", ".join(lengths[:20])
         raise UnequalLengthsError(
             f"Length of all values in column {spec.name!r} are expected to be the same length. Got "
-            f"the following set of lengths: '{found}'. Pad them in a transform_spec, leave the "
+            f"the following set of lengths: '{shown}'. Pad them in a transform_spec, leave the "
             "column out with schema_fields, or use make_tf_dataset of a converter, where arrays of "
             "different shapes are a RaggedTensor"
         )

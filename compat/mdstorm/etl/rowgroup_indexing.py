@@ -7,12 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mdstorm._datasets import (
-    ROW_GROUPS_INDEX_KEY,
-    checked_urls,
-    location_of,
-    opened,
-)
+from mdstorm._datasets import ROW_GROUPS_INDEX_KEY, checked_urls, location_of, opened
 from mdstorm._petastorm_names import other_names
 from mdstorm._rows import cells
 from mdstorm._selection import Indexer, RowGroupIndexerBase, load_row_group_index, save_indexers
@@ -150,8 +145,8 @@ def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
 
 def _cells(values: Values, column: Column) -> list[Any]:
     """Return the values of a column, with None for null, also among floating-point numbers."""
-    found = cells(values, column)
+    of_rows = cells(values, column)
     if isinstance(values, np.ndarray):
-        return found
+        return of_rows
     nulls = values.is_null().to_pylist()
-    return [None if is_null else cell for cell, is_null in zip(found, nulls, strict=True)]
+    return [None if is_null else cell for cell, is_null in zip(of_rows, nulls, strict=True)]

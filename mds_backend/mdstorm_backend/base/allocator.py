@@ -36,9 +36,11 @@ def keep_freed_memory() -> None:
 
 @lru_cache(maxsize=1)
 def _mallopt() -> Callable[[int, int], Any] | None:
-    """Return ``mallopt``, or None if the C library lacks it or users have set the thresholds."""
+    """Return ``mallopt``, or None if there is none or users have set the thresholds."""
     is_set = any(name in os.environ for name in _ENVIRONMENT)
     if is_set or "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", ""):
         return None
-    found = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    return found
+    mallopt: Callable[[int, int], Any] | None = None
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    return mallopt

@@ -11,11 +11,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.base import did_you_mean
 from mdstorm_backend.catalogs.catalog_table import CatalogTable, Format
 from mdstorm_backend.catalogs.names import TableName, read_by_spark
-from mdstorm_backend.catalogs.vending import (
-    IcebergCredentials,
-    TableCredentials,
-    at_access_point,
-)
+from mdstorm_backend.catalogs.vending import IcebergCredentials, TableCredentials, at_access_point
 from mdstorm_backend.catalogs.workspace import WorkspaceClient
 from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.stores.store import store_of
@@ -83,7 +79,7 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
     return CatalogTable(name, replace(location, credentials=provider), kind, table_id)
 
 
-def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
+def _checked(name: TableName, table: Mapping[str, Any]) -> tuple[Format, str]:
     """Return the format and the directory of a table.
 
     Raises
@@ -92,14 +88,14 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
         If the table does not consist of files or has policies, or its files must not be read
         directly.
     """
-    stated, format_ = str(found.get("table_type")), str(found.get("data_source_format"))
-    url = found.get("storage_location") or ""
-    masked = [column["name"] for column in found.get("columns") or () if column.get("mask")]
-    manifest = found.get("securable_kind_manifest") or {}
+    stated, format_ = str(table.get("table_type")), str(table.get("data_source_format"))
+    url = table.get("storage_location") or ""
+    masked = [column["name"] for column in table.get("columns") or () if column.get("mask")]
+    manifest = table.get("securable_kind_manifest") or {}
     what = ""
     if stated not in _FILES:
         what = f"is {_OTHERS.get(stated, stated)}"
-    elif found.get("row_filter"):
+    elif table.get("row_filter"):
         what = "has a row filter, which only Spark applies"
     elif masked:
         what = f"has a column mask on {', '.join(masked)}, which only Spark applies"

@@ -60,8 +60,8 @@ class ParquetFiles(ParquetKind):
         if (location.describe() or {}).get("type") == "file":
             return "a Parquet file", self.reader
         if location.exists(_METADATA):
-            found = f"Parquet files with {_METADATA}, as Petastorm writes them"
-            return found, "mdstorm.make_reader"
+            what = f"Parquet files with {_METADATA}, as Petastorm writes them"
+            return what, "mdstorm.make_reader"
         return self.name, self.reader
 
 

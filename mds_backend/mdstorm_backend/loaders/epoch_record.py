@@ -137,7 +137,7 @@ class EpochRecord:
 
     def set_next(self, position: Position) -> EpochRecord:
         """Return the record once the next iteration was set to begin at a position."""
-        # A loaded position counts no more if no iteration has begun there.
+        # A loaded position no longer counts if no iteration has begun there.
         epoch_start = self.epoch_start if self.next is None else None
         return replace(self, epoch_start=epoch_start, next=position, changes=self.changes + 1)
 

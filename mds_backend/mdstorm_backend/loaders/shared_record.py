@@ -165,8 +165,8 @@ def _inherited(handle: Any, owner: int, content: _Content) -> SharedRecord[_Cont
 
 def _all_records() -> list[SharedRecord[Any]]:
     # This is a single call, during which other threads cannot add records.
-    found = _records.valuerefs()
-    return [record for reference in found if (record := reference()) is not None]
+    references = _records.valuerefs()
+    return [record for reference in references if (record := reference()) is not None]
 
 
 def _pass_all_on() -> None:

@@ -186,8 +186,8 @@ class Weighting:
             raise ArgumentTypeError(
                 f"{self.argument} names no column of {rows.url}{choose_among(name, known)}"
             )
-        make = partial(_balanced if self.balance is not None else _numbers, _Named(name, rows))
-        what = "balance" if self.balance is not None else "weights"
+        of_column, what = (_numbers, "weights") if self.balance is None else (_balanced, "balance")
+        make = partial(of_column, _Named(name, rows))
         return RowWeights.from_bytes(rows.keep_values(name, what, make))
 
     def _given_for(self, rows: WeighedRows) -> npt.NDArray[np.uint32]:
@@ -214,23 +214,25 @@ class _Named:
     def num_rows(self) -> int:
         return int(self.rows.bounds[-1])
 
+    def number_of(self, row: int) -> int:
+        """Return the number that a row has in the whole dataset."""
+        return int(np.asarray(self.rows.stored_numbers(np.array([row])))[0])
+
     def refuse(self, row: int, value: object) -> NoReturn:
-        number = int(np.asarray(self.rows.stored_numbers(np.array([row])))[0])
         raise InvalidArgumentError(
-            f"row {number} of {self.rows.url} has {value!r} as its weight in {self.name!r}, but a "
-            "weight must be a finite number of at least 0: write other weights, or leave the row "
-            "out with where="
+            f"row {self.number_of(row)} of {self.rows.url} has {value!r} as its weight in "
+            f"{self.name!r}, but a weight must be a finite number of at least 0: write other "
+            "weights, or leave the row out with where="
         )
 
     def check_no_nulls(self, values: pa.Array, first: int) -> None:
         if not values.null_count:
             return
         row = first + int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
-        number = int(np.asarray(self.rows.stored_numbers(np.array([row])))[0])
         raise NullValueError(
-            f"row {number} of {self.rows.url} has a null in {self.name!r}, which is neither a "
-            f"weight nor a class: leave such rows out with where=[({self.name!r}, '!=', None)], or "
-            "write a value",
+            f"row {self.number_of(row)} of {self.rows.url} has a null in {self.name!r}, which is "
+            f"neither a weight nor a class: leave such rows out with where=[({self.name!r}, '!=', "
+            "None)], or write a value",
             columns={self.name: values.null_count},
         )
 
@@ -286,14 +288,14 @@ def checked_numbers(name: str, value: Any) -> npt.NDArray[Any]:
 
 
 def _hash_of(numbers: npt.NDArray[Any]) -> str:
-    found = hashlib.blake2b(np.ascontiguousarray(numbers).data, digest_size=_HASH_BYTES // 2)
-    return found.hexdigest()
+    content = np.ascontiguousarray(numbers).data
+    return hashlib.blake2b(content, digest_size=_HASH_BYTES // 2).hexdigest()
 
 
 def _numbers(named: _Named, pieces: Iterator[pa.Array]) -> bytes:
     """Return a column of numbers as weights."""
 
-    def read() -> npt.NDArray[Any]:
+    def read() -> npt.NDArray[Any]:  # only `_scaled` holds its result, which is then released
         weights, first = np.empty(named.num_rows), 0
         for piece in pieces:
             named.check_no_nulls(piece, first)
@@ -350,13 +352,13 @@ def _scaled(numbers: npt.NDArray[Any], named: _Named) -> npt.NDArray[np.uint32]:
             f"all weights in {named.name!r} of {named.rows.url} are 0, so there is no row to draw: "
             "pass a weight above 0 for some rows"
         )
-    found = np.empty(len(numbers), np.uint32)
+    scaled = np.empty(len(numbers), np.uint32)
     for part, first in _parts(numbers):
         weights = part
         if not are_whole or most > _LARGEST:
             weights = np.maximum(np.rint(part / most * _LARGEST), part > 0)
-        found[first : first + len(part)] = weights
-    return found
+        scaled[first : first + len(part)] = weights
+    return scaled
 
 
 def _parts(numbers: npt.NDArray[Any]) -> Iterator[tuple[npt.NDArray[Any], int]]:

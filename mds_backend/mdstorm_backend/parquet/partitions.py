@@ -8,10 +8,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from mdstorm_backend.errors import (
-    EncodingError,
-    UnsupportedTableError,
-)
+from mdstorm_backend.errors import EncodingError, UnsupportedTableError
 
 #: The directory name that Hive and Spark use for a null.
 _NULL = "__HIVE_DEFAULT_PARTITION__"

@@ -21,8 +21,8 @@ OnCorrupt: TypeAlias = Literal["raise", "skip"]
 ON_CORRUPT = ("raise", "skip")
 #: Numbers of rows that were left out together, and why.
 LeftOut: TypeAlias = Iterable[tuple[int, CorruptDatasetError]]
-
-_Found: TypeAlias = list[tuple[int, CorruptDatasetError]]
+#: The same while it is collected.
+_LeftOut: TypeAlias = list[tuple[int, CorruptDatasetError]]
 
 _logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Damage:
 
     def leave_out(self, block: Block) -> LeftOut:
         """Remove the damaged samples from a block that could not be read."""
-        left_out: _Found = []
+        left_out: _LeftOut = []
         numbers = np.array(block.numbers(), np.int64)
         owners = self._dataset.located(numbers).owners()
         is_sound = np.ones(len(numbers), np.bool_)
@@ -75,7 +75,7 @@ class Damage:
         return left_out
 
     def _sound_in(
-        self, number: int, samples: npt.NDArray[np.int64], left_out: _Found
+        self, number: int, samples: npt.NDArray[np.int64], left_out: _LeftOut
     ) -> npt.NDArray[np.bool_]:
         """Return a mask of the samples in a shard that can be read; add others to `left_out`."""
         try:
@@ -87,7 +87,7 @@ class Damage:
             return np.zeros(len(samples), np.bool_)
         return self._bisect(samples, left_out)
 
-    def _bisect(self, samples: npt.NDArray[np.int64], left_out: _Found) -> npt.NDArray[np.bool_]:
+    def _bisect(self, samples: npt.NDArray[np.int64], left_out: _LeftOut) -> npt.NDArray[np.bool_]:
         try:
             self._read([self._located(samples)])
         except CorruptDatasetError as error:

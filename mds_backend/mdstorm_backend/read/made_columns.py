@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from mdstorm_backend.format import Batch, Column, Schema, Values
 from mdstorm_backend.read.block import Located
 
 #: Sample numbers within a dataset, in any order.
-RowNumbers = range | npt.NDArray[np.int64]
+RowNumbers: TypeAlias = range | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def row_numbers(name: str, in_whole: Callable[[RowNumbers], RowNumbers]) -> Made
     name : str
         Name of the column, int64.
     in_whole : callable
-        Returns the numbers in the whole dataset of rows that were numbered in what is left of it.
+        Maps numbers of rows in this dataset to their numbers in the whole dataset.
     """
     column = Column(name, "int64", spark_type="long", nullable=False)
     return MadeColumn(column, partial(_numbers, in_whole))
@@ -61,8 +62,8 @@ def paths_of_files(column: Column) -> MadeColumn:
 def _numbers(
     in_whole: Callable[[RowNumbers], RowNumbers], parts: Sequence[Located], batch: Batch
 ) -> Values:
-    found = [np.empty(0, np.int64), *(part.stored_numbers() for part in parts)]
-    return np.asarray(in_whole(np.concatenate(found)))
+    numbers = [np.empty(0, np.int64), *(part.stored_numbers() for part in parts)]
+    return np.asarray(in_whole(np.concatenate(numbers)))
 
 
 def _values(name: str, parts: Sequence[Located], batch: Batch) -> Values:

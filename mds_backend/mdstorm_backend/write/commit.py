@@ -362,10 +362,10 @@ def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None)
 
     All attempts of the job count, unless `attempt` is given.
     """
-    found = [(name, _OURS.fullmatch(name.rpartition("/")[2])) for name in names]
+    matches = [(name, _OURS.fullmatch(name.rpartition("/")[2])) for name in names]
     return [
         name
-        for name, match in found
+        for name, match in matches
         if match and match["job"] == job and attempt in (None, match["attempt"])
     ]
 
