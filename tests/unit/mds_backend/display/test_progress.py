@@ -25,7 +25,7 @@ _ROOT = Path(__file__).parents[4]
 
 @pytest.fixture(autouse=True)
 def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm_backend.display.INTERVAL", 0.0)
+    monkeypatch.setattr("mdstorm_backend.display.progress_line.INTERVAL", 0.0)
     monkeypatch.setenv("TERM", "xterm")
 
 
@@ -70,7 +70,7 @@ def test_text_printed_under_a_progress_bar_goes_to_stdout(
 
 def test_progress_bar_redraws_are_rate_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
-    monkeypatch.setattr("mdstorm_backend.display.INTERVAL", 3600.0)
+    monkeypatch.setattr("mdstorm_backend.display.progress_line.INTERVAL", 3600.0)
     work()
     assert "1 of 3 things" in terminal.getvalue()
     assert "2 of 3 things" not in terminal.getvalue()

@@ -140,7 +140,7 @@ def test_spark_counts_the_rows_and_tasks_of_the_job(
 ) -> None:
     if IS_CONNECT or IS_REFUSING:
         pytest.skip("only a SparkContext counts them")
-    monkeypatch.setattr("mdstorm_backend.display.INTERVAL", 0.0)
+    monkeypatch.setattr("mdstorm_backend.display.progress_line.INTERVAL", 0.0)
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     materialize(spark.range(1000, numPartitions=3), str(tmp_path / "out"))
     assert ": 3 of 3 tasks, 3 shards, " in terminal.getvalue()

@@ -1,153 +1,22 @@
-"""Human-readable output: sizes, object descriptions and progress."""
+"""`ProgressLine`: shows how far some work is, in a terminal or a notebook."""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
 from importlib import import_module
-from inspect import Parameter, signature
 from multiprocessing import parent_process
-from reprlib import repr as shortened
 from typing import Any, TypeAlias
 
 from mdstorm_backend.base.pools import OnProgress
-from mdstorm_backend.storage.urls import redact
-
-__all__ = [
-    "Described",
-    "Description",
-    "Progress",
-    "ProgressLine",
-    "counted",
-    "human_bytes",
-    "progress",
-    "shown_url",
-    "shown_urls",
-]
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Description:
-    """The description of an object, for its repr and for notebooks.
-
-    Attributes
-    ----------
-    line : sequence of str
-        The parts between the parentheses of the repr, in order.
-    facts : sequence of (str, str)
-        Names and values of the first table in a notebook, in order.
-    headings : sequence of str
-        Headings of the second table.
-    rows : sequence of sequence of str
-        Rows of the second table.
-    """
-
-    line: Sequence[str]
-    facts: Sequence[tuple[str, str]] = ()
-    headings: Sequence[str] = ()
-    rows: Sequence[Sequence[str]] = ()
-
-
-class Described:
-    """Base class for objects whose repr and notebook output are descriptions and never raise.
-
-    A subclass overrides `_mdstorm_description`, unless its constructor arguments describe it.
-    """
-
-    def _mdstorm_description(self, *, full: bool) -> Description:
-        """Return the description: by default the constructor arguments that are also attributes.
-
-        Parameters
-        ----------
-        full : bool
-            Whether the description is for a notebook, which also shows the tables. In that case,
-            an index on a local disk may be read; nothing is downloaded, and no data is read.
-        """
-        return Description(list(_arguments(self)))
-
-    def __repr__(self) -> str:
-        found = _description(self, full=False)
-        return f"{type(self).__name__}({', '.join(found.line)})"
-
-    def _repr_html_(self) -> str:
-        """Return HTML for a notebook: plain tables in the colours of its theme."""
-        found = _description(self, full=True)
-        pairs: Sequence[Sequence[str]] = found.facts or [found.line]
-        facts = "".join(map(_row, pairs))
-        rows = "".join([_row(found.headings, "th"), *map(_row, found.rows)])
-        tables = [f"<table>{inner}</table>" for inner in (facts, rows) if inner]
-        return "".join([f"<p><b>{escape(type(self).__name__)}</b></p>", *tables])
-
-
-def _description(value: Described, *, full: bool) -> Description:
-    """Return the description of an object in any state, even if closed or partly constructed."""
-    for in_full in (full, False):
-        try:
-            return value._mdstorm_description(full=in_full)
-        except Exception:  # debuggers and logs may show objects whose constructor has failed
-            _logger.debug("a %s cannot be described", type(value).__name__, exc_info=True)
-    return Description(["cannot be described now"])
-
-
-def _arguments(value: Described) -> Iterator[str]:
-    """Yield the non-default constructor arguments, with "…" for those that are not attributes."""
-    for name, parameter in signature(type(value)).parameters.items():
-        found = getattr(value, name, getattr(value, f"_{name}", value))
-        if found is value:
-            yield "…"
-        elif parameter.default is Parameter.empty or found not in (parameter.default, []):
-            yield f"{name}={shortened(found)}"
-
-
-def _row(cells: Sequence[str], tag: str = "td") -> str:
-    inner = "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells)
-    return f"<tr>{inner}</tr>" if cells else ""
-
-
-_UNITS = ("kB", "MB", "GB", "TB", "PB")
-#: Everything before the last ``@`` may be part of a password.
-_PASSWORD = re.compile(r"(://[^/:@]*:)[^\s,]*(?=@)")
-#: Values in a URL's query string. Depending on the storage, any of them may be a secret.
-_QUERY_VALUE = re.compile(r"([?&][^=&#\s/]+=)[^&#\s,]+")
-_HIDDEN = r"\1***"
-
-
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun, such as ``"1 shard"`` or ``"2,000 shards"``."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def human_bytes(size: float) -> str:
-    """Return a human-readable size, in powers of 1,000: ``"1.2 GB"``."""
-    if size < 1000:
-        return f"{size:.0f} B"
-    for unit in _UNITS:
-        size /= 1000
-        if size < 999.95:  # 999.95 and above would be shown as 1,000.0
-            return f"{size:,.1f} {unit}"
-    return f"{size:,.1f} {_UNITS[-1]}"
-
-
-def shown_url(url: str) -> str:
-    """Return a URL with possible secrets hidden: passwords and query values."""
-    shown = redact(_PASSWORD.sub(_HIDDEN, url))
-    return _QUERY_VALUE.sub(_HIDDEN, shown) if "://" in shown else shown
-
-
-def shown_urls(urls: Sequence[str]) -> str:
-    """Return the first of one or more URLs, with the number of the others."""
-    return f"{urls[0]} (and {counted(len(urls) - 1, 'other')})" if len(urls) > 1 else urls[0]
-
 
 #: A function to call with the progress; False to show none; None or True for the default.
 Progress: TypeAlias = OnProgress | bool | None
