@@ -137,6 +137,9 @@ class ReadFiles:
     counted: CountedFiles | None = field(default=None, compare=False, repr=False)
     kept: KeptDataset = field(default_factory=KeptDataset, compare=False, repr=False)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({"kept": KeptDataset(), **state})  # older pickles do not have it
+
     @property
     def directory(self) -> str:
         """URL of the dataset directory."""

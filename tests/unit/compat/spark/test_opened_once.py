@@ -20,6 +20,8 @@ import pytest
 from tests.kit.delta_tables import kill, two_versions
 from tests.unit.compat.spark.converters import IN_ORDER, with_torch
 
+from mdstorm._spark.converter_files import ReadFiles
+from mdstorm._spark.model_inputs import ModelInputs
 from mdstorm.errors import CorruptDatasetError, DatasetChangedError, DatasetNotFoundError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import MDSWriter
@@ -334,3 +336,14 @@ def test_pickle_of_a_converter_contains_no_dataset(tmp_path: Path) -> None:
     assert b"KeptDataset" not in pickle.dumps(converter)  # which earlier versions do not have
     loader = converter.make_torch_dataloader(num_epochs=1)
     assert len(pickle.dumps(loader)) < 10 * before
+
+
+def test_loader_of_an_older_pickle_without_the_kept_dataset_is_read(tmp_path: Path) -> None:
+    write_mds(tmp_path / "data")
+    converter = make_spark_converter(str(tmp_path / "data"))
+    files = converter._mdstorm_read(ModelInputs(), {})
+    older = {name: value for name, value in vars(files).items() if name != "kept"}
+    unpickled = object.__new__(ReadFiles)
+    unpickled.__setstate__(older)
+    assert unpickled == files
+    assert len(unpickled.dataset()) == ROWS
