@@ -1,5 +1,6 @@
 """The type plan, which is built from a Spark schema's JSON without using Spark."""
 
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from tests.kit.small_datasets import array_of, map_of, struct_of
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.format.values.arrow_types import arrow_type, spark_type_of
 
 DTYPES = ["float32", "float64", None]
 
@@ -165,3 +167,13 @@ def test_decimals_become_floats_on_request(type_: Any, encoding: Any, stored: An
     assert column.encoding == (encoding or kept["x"].encoding)
     assert column.spark_type == stored
     assert plan_types(fields(x=type_), "float32", "decimal") == kept
+
+
+@pytest.mark.parametrize("spark_type", [*chain(*ENCODINGS.values()), "float", "double"], ids=str)
+def test_spark_type_of_an_arrow_type_has_that_arrow_type(spark_type: Any) -> None:
+    type_ = arrow_type(spark_type)
+    found = spark_type_of(type_)
+    assert found is not None
+    assert arrow_type(found) == type_
+    same = "varchar", "char(", "string collate", "interval"
+    assert found == spark_type or any(word in str(spark_type) for word in same)
