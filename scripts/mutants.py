@@ -68,6 +68,7 @@ _PROGRAMS = re.compile(r"/wild\d*/\w+/")
 _AREAS = {
     "compat/mdstorm/_conversion": ["unit/compat/etl", "unit/compat/tables", "edge/cli"],
     "compat/mdstorm/_readers": ["unit/compat/reader", "unit/compat/transforms"],
+    "compat/mdstorm/_selection": ["unit/compat/selection", "unit/compat/reader"],
     "compat/mdstorm/_tensorflow": ["unit/compat/tf"],
     "compat/mdstorm/_torch": ["unit/compat/pytorch"],
     "compat/mdstorm/cli": ["edge/cli"],
