@@ -21,7 +21,7 @@ from packaging.version import InvalidVersion, Version
 
 from mdstorm_migrate.base.document import DecodedFile, Document
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.packaging.commands import ANY, installs_all, is_commented_out
+from mdstorm_migrate.packaging.commands import ANY, commands_in, installs_all, is_commented_out
 from mdstorm_migrate.packaging.lists import ALIASES, is_generated, normalised
 from mdstorm_migrate.packaging.parts import pieces
 from mdstorm_migrate.packaging.requirement import is_for_old_python
@@ -261,7 +261,7 @@ def versions_in(
     for document in documents:
         divided = pieces(document, parsed.get(id(document))) if any(_stated(document)) else ()
         for part, piece in enumerate(divided):
-            is_apart = piece.kind == "cluster" and _installs_others(piece.text)
+            is_apart = piece.kind == "cluster" and _installs_others(piece)
             for at, one in _stated(piece):
                 found = piece.in_file(Finding(one.subject, "note", at, at, ""), file.lines)
                 cell, line = found.cell, found.line
@@ -272,10 +272,10 @@ def _stated(document: Document) -> Iterator[tuple[int, StatedVersion]]:
     yield from chain(_old_pythons(document), _old_runtimes(document), _pins(document))
 
 
-def _installs_others(text: str) -> bool:
+def _installs_others(piece: Document) -> bool:
     """Whether commands install packages, among them neither library nor a list."""
-    is_library = any(root in text for root in (OLD_ROOT, NEW_ROOT))
-    return not is_library and installs_all(text)
+    is_library = any(root in piece.text for root in (OLD_ROOT, NEW_ROOT))
+    return not is_library and installs_all(commands_in(piece))
 
 
 def _old_pythons(document: Document) -> Iterator[tuple[int, StatedVersion]]:

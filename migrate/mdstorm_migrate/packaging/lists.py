@@ -15,7 +15,8 @@ from pathlib import Path
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import LISTED, command_text, install_commands, installed
+from mdstorm_migrate.packaging import acts
+from mdstorm_migrate.packaging.commands import LISTED, commands_in, installed
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_addresses,
@@ -31,11 +32,9 @@ from mdstorm_migrate.packaging.toml import (
     is_constraint,
     requirement_strings,
 )
+from mdstorm_migrate.packaging.words import COMMANDS
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
-_WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*")
-#: Extras after a name; they are not names of distributions.
-_EXTRAS = re.compile(r"(?<=\w)\[[^\]\n]*\]")
 _QUOTED = re.compile(r"""["']([A-Za-z][\w.-]*)[^"'\n]*["']""")
 #: Distributions by their other names: conda's names, and the names of other builds.
 ALIASES = {
@@ -131,12 +130,6 @@ def rewrite_listed(document: Document, rule: str) -> Iterator[Edit | Finding]:
         yield from rewrite_lists(together, rule)
 
 
-#: Kinds of documents that may contain commands.
-COMMANDS: frozenset[Kind] = frozenset(
-    {"cluster", "docker", "magic", "pipfile", "pyproject", "setup_cfg", "shell"}
-)
-
-
 def required(
     document: Document, name: str = OLD_ROOT
 ) -> Iterator[tuple[Requirement, Place | None]]:
@@ -147,8 +140,8 @@ def required(
     for one in listed(document):
         for found in requirements_at(document.text, one.start, one.stop, name):
             yield found, one.place
-    text = command_text(document) if document.kind in COMMANDS else ""
-    for tool, found in installed(text, name):
+    commands = commands_in(document) if document.kind in COMMANDS else ()
+    for tool, found in installed(document.text, commands, name):
         yield found, LISTED.get(tool)
 
 
@@ -198,10 +191,13 @@ def _names(document: Document) -> Iterator[str]:
 
 def _named_by_commands(document: Document) -> Iterator[list[str]]:
     """Yield the words of each command that installs packages."""
-    text = command_text(document)
-    for _, start, stop in install_commands(text):
-        addresses = (OLD_ROOT for _ in find_addresses(text, start, stop))
-        yield [*_WORD.findall(_EXTRAS.sub("", text[start:stop])), *addresses]
+    for command in commands_in(document):
+        if (found := acts.installs(command)) is not None:
+            words = [one.text for one in (*found.packages, *found.editable)]
+            addresses = (OLD_ROOT for one in words for _ in find_addresses(one))
+            parts = (part for one in found.packages for part in one.text.split(","))
+            names = (name_at(one, 0, len(one)) for one in parts)
+            yield [*filter(None, names), *addresses]
 
 
 def _of_lines(document: Document) -> Iterator[Listed]:

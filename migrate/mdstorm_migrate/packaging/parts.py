@@ -15,6 +15,7 @@ from itertools import pairwise
 from mdstorm_migrate.base.document import Document, Segment, Shift
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import installed, runs, runs_in_string
+from mdstorm_migrate.packaging.words import commands_of, shell
 from mdstorm_migrate.petastorm.names import NEW_ROOT, NEW_SCRIPTS, OLD_ROOT, SCRIPTS
 from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule
@@ -99,10 +100,10 @@ def _commands(module: PythonModule) -> Iterator[Part]:
     """Yield the strings that install Petastorm and run what only Petastorm has."""
     for string in module.scopes.strings if "install" in module.text else ():
         value = str(string.value)
-        is_installing = "install" in value and any(installed(value))
+        is_installing = "install" in value and any(installed(value, shell(value)))
         if not is_installing or is_docstring(module, string):
             continue
-        if any(isinstance(one, Finding) for one in runs_in_string(value, "")):
+        if any(isinstance(one, Finding) for one in runs_in_string(value, shell(value), "")):
             yield Part((module.span(string),), is_bare=_is_bare(value))
 
 
@@ -113,7 +114,7 @@ def _sessions(module: PythonModule) -> Iterator[Part]:
         text = module.text[start:stop]
         start = min([start, *(module.span(decorator)[0] for decorator in one.decorator_list)])
         is_installing = _INSTALLS.search(text) is not None
-        ran = runs(text, "", 0, len(text)) if is_installing else ()
+        ran = runs(text, "", commands_of(text, "python")) if is_installing else ()
         if any(isinstance(found, Finding) and found.holds for found in ran):
             yield Part(((start, stop),), is_bare=_is_bare(text), function=one)
 

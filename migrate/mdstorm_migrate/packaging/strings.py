@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from mdstorm_migrate.packaging.commands import (
-    LISTED,
-    install_commands,
-    installed,
-    runs_modules,
-    takes_value,
-)
+from mdstorm_migrate.packaging import acts
+from mdstorm_migrate.packaging.commands import LISTED, installed
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_addresses,
@@ -23,6 +18,7 @@ from mdstorm_migrate.packaging.requirement import (
     requirements_at,
 )
 from mdstorm_migrate.packaging.rewriting import Place
+from mdstorm_migrate.packaging.words import Command, Word, shell, split, unescaped, word_in_code
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.calls import is_docstring, reads, reads_of_value, words_before
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
@@ -77,7 +73,39 @@ class InString(NamedTuple):
 def is_module_run(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string is the module that an interpreter, or a launcher of modules, runs."""
     before = [string_value(one) or ast.unparse(one) for one in words_before(module, string)]
-    return before[-1:] == ["-m"] and runs_modules(" ".join(before[:-1]))
+    return before[-1:] == ["-m"] and acts.runs_modules(before[:-1])
+
+
+def commands_of_string(
+    module: PythonModule, string: ast.Constant, *, is_placed: bool = False
+) -> Sequence[Command]:
+    """Return the commands in a string of code, or the one of which it is a word.
+
+    Positions are those in its value, or in the document if it is placed.
+    """
+    span = inner_span(module, string) if is_placed else None
+    text, at = (str(string.value), 0) if span is None else (module.text[slice(*span)], span[0])
+    rest = tuple(Word(one, -1) for one in _words_after(module, string))
+    if re.search(r"\s", text):
+        commands = list(split(unescaped(text), at))
+        if commands and rest:
+            commands[-1] = replace(commands[-1], words=(*commands[-1].words, *rest))
+        return commands
+    parent = module.scopes.parents.get(string)
+    items = parent.args if isinstance(parent, ast.Call) else getattr(parent, "elts", ())
+    if string not in items:
+        return [Command((Word(text, at), *rest), at + len(text))]
+    words = (Word(text, at) if one is string else Word(word_in_code(one), -1) for one in items)
+    return [Command(tuple(words), at + len(text))]
+
+
+def _words_after(module: PythonModule, string: ast.Constant) -> Iterator[str]:
+    """Yield the words of the strings that are added to a string."""
+    node: ast.AST = string
+    while isinstance(above := module.scopes.parents.get(node), ast.BinOp):
+        added = ast.walk(above.right) if above.left is node else ()
+        yield from (word for one in added for word in (string_value(one) or "").split())
+        node = above
 
 
 def required_in(
@@ -96,7 +124,7 @@ def required_in(
     is_message = False
     if _ADDRESS.match(value):
         found = list(find_addresses(value, name=name))
-    elif commands := list(installed(value, name)):
+    elif commands := list(installed(value, shell(value), name)):
         found = [one for _, one in commands]
         by = commands[0][0]
         place = LISTED.get(by, "word")
@@ -105,7 +133,7 @@ def required_in(
             found = [one for one in found if _FIRST.search(value, 0, one.start)]
     else:
         found, tool = list(_lines(value, name)), _tool(module, string)
-        if any(True for _ in install_commands(value)):  # an address is the argument of another one
+        if any(map(acts.installs, shell(value))):  # an address is the argument of another one
             found = [one for one in found if not one.is_copy]
         if _is_pinned_key(module, string):
             tool = None
@@ -209,7 +237,7 @@ def _tool(module: PythonModule, string: ast.Constant) -> Literal["pip", "conda"]
         command = _command(module.scopes.parents.get(word))
         if command is not None:
             before = words_before(module, word)
-            is_value = bool(before) and takes_value(string_value(before[-1]) or "")
+            is_value = bool(before) and acts.takes_value(string_value(before[-1]) or "")
             return command if command != "other" and not is_value else None
     siblings = parent.elts if isinstance(parent, _LISTS) else []
     is_beside_pip = any(isinstance(one, ast.Dict) for one in siblings)  # `- pip: […]`

@@ -316,12 +316,6 @@ def inner_span(module: PythonModule, string: ast.Constant) -> tuple[int, int] | 
     return span if span is not None and module.text[slice(*span)] == string.value else None
 
 
-def following(module: PythonModule, string: ast.Constant) -> str:
-    """Return the code after the text of a string, which may be further words of a command."""
-    inner = inner_span(module, string)
-    return "" if inner is None else module.text[inner[1] : inner[1] + 400]
-
-
 def literal_span(module: PythonModule, string: ast.Constant) -> tuple[int, int] | None:
     """Return the span between the quotes of a string; None if it is in pieces or an f-string."""
     if isinstance(module.scopes.parents.get(string), ast.JoinedStr):

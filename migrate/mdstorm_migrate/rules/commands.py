@@ -7,17 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.packaging import acts
 from mdstorm_migrate.packaging.commands import (
     command_text,
-    install_commands,
-    installed,
+    commands_in,
     is_commented_out,
     rewrite_commands,
 )
 from mdstorm_migrate.packaging.lists import is_generated, rewrite_listed
 from mdstorm_migrate.packaging.requirement import find_requirements
 from mdstorm_migrate.packaging.rewriting import left
-from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.rules.rule import rule
 
 _ARGUMENT = re.compile(r"^[ \t]*ARG[ \t]+(?P<name>\w+)(?:=[^\s#]*)?[ \t]*(?:\r?\n|\Z)", re.M | re.I)
@@ -99,21 +98,18 @@ def elsewhere(
             continue
         at = max(start - 80, 0)
         is_required = _VERSION.search(text, start, stop) or _FOR_PIP.search(text, at, start)
-        if is_required or _is_installed_by_name(text, start):
+        if is_required or _is_installed_by_name(document, start):
             yield left(document, found, rule)
 
 
-def _is_installed_by_name(text: str, start: int) -> bool:
+def _is_installed_by_name(document: Document, start: int) -> bool:
     """Whether a word is in the value of a variable that an install command or an image gets."""
-    found = _SET.search(text, max(start - 80, 0), start)
+    found = _SET.search(command_text(document), max(start - 80, 0), start)
     if found is None:
         return False
     name = found["name"] or found["env"]
     if found["argument"] and _FOR_IMAGE.search(name):
         return True
     use = re.compile(rf"\$(?:{name}\b|[{{(]{name}\b[^{{}}()]*[}})])")
-    return any(
-        any(True for _ in installed(use.sub(OLD_ROOT, text[first:last])))
-        for _, first, last in install_commands(text)
-        if use.search(text, first, last)
-    )
+    installs = filter(None, map(acts.installs, commands_in(document)))
+    return any(use.search(word.text) for one in installs for word in one.packages)

@@ -21,10 +21,10 @@ from mdstorm_migrate.packaging.rewriting import (
     manual,
     rewrite_requirement,
 )
-from mdstorm_migrate.packaging.strings import required_in
+from mdstorm_migrate.packaging.strings import commands_of_string, is_module_run, required_in
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.calls import is_docstring
-from mdstorm_migrate.python.module import PythonModule, following, inner_span, string_value
+from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
 from mdstorm_migrate.rules.commands import elsewhere
 from mdstorm_migrate.rules.rule import rule
 
@@ -49,10 +49,10 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         )
         for string in strings:
             yield from _string_results(module, string, waits=waits)
-        spans = [module.span(one) for one in strings]
-        for found in looks(module.document, CODE):  # not in a magic, which has its own rule
-            if any(start <= found.start < stop for start, stop in spans):
-                yield found
+        for string in strings:  # magics have their own rule
+            yield from looks(
+                module.document, CODE, commands_of_string(module, string, is_placed=True)
+            )
         return
     results = [*rewrite_listed(module, CODE), *rewrite_commands(module, CODE)]
     yield from [*results, *elsewhere(module, results, CODE)]
@@ -72,8 +72,11 @@ def _string_results(
     """
     value, span = str(string.value), inner_span(module, string)
     is_text = is_docstring(module, string)
-    runs = rewrite_runs(module.document, CODE, *span) if span and not is_text else ()
+    commands = commands_of_string(module, string, is_placed=True)
+    runs = rewrite_runs(module.document, CODE, commands) if span and not is_text else ()
     edits = [one for one in runs if isinstance(one, Edit)]  # others may be messages
+    if is_module_run(module, string):  # PM103 renames it
+        edits = []
     if not (is_text or edits):
         yield from _commands(module, string)
     is_using = len(edits) < len(_USING.findall(value))
@@ -105,8 +108,8 @@ def _without_additions(document: Document) -> Document:
 def _commands(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
     """Yield the finding about what a string runs that needs Petastorm."""
     is_verbatim = inner_span(module, string) is not None
-    value, rest = str(string.value), following(module, string)
-    ran = runs_in_string(value, CODE, is_verbatim=is_verbatim, following=rest)
+    value, commands = str(string.value), commands_of_string(module, string)
+    ran = runs_in_string(value, commands, CODE, is_verbatim=is_verbatim)
     for one in islice((one for one in ran if isinstance(one, Finding)), 1):
         start, stop = module.span(string)
         yield replace(one, start=start, stop=stop)

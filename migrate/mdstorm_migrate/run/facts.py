@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,18 @@ from mdstorm_migrate.base.document import (
 )
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.mosaicml.names import FRONT
+from mdstorm_migrate.packaging import acts
 from mdstorm_migrate.packaging.commands import (
     TARGETS,
     command_text,
+    commands_in,
     dotted_values,
     installs_all,
-    is_commented_out,
     libraries_run,
     runs,
     runs_in_string,
 )
 from mdstorm_migrate.packaging.lists import (
-    COMMANDS,
     is_constraint_file,
     is_generated,
     is_inventory,
@@ -44,7 +45,8 @@ from mdstorm_migrate.packaging.lists import (
     required_names,
 )
 from mdstorm_migrate.packaging.parts import Part, parts_of
-from mdstorm_migrate.packaging.strings import is_module_run, required_in
+from mdstorm_migrate.packaging.strings import commands_of_string, is_module_run, required_in
+from mdstorm_migrate.packaging.words import COMMANDS, instructions
 from mdstorm_migrate.petastorm.absent import CONVERTER_FILES, UNMISTAKABLE
 from mdstorm_migrate.petastorm.names import (
     CONVERTER_METHODS,
@@ -67,7 +69,6 @@ from mdstorm_migrate.python.links import (
 )
 from mdstorm_migrate.python.module import (
     PythonModule,
-    following,
     inner_span,
     parse_python,
     string_value,
@@ -156,27 +157,9 @@ _REQUIRED = re.compile(rf"""["'][^"'\n]*\b{NEW_ROOT}(?:\[[\w, -]*\])?(?=[\s"'=<>
 _PATH = re.compile(
     r"(?<![\w.:/-])(?:\./)?((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|ipynb))(?![\w:/-])", re.MULTILINE
 )
-#: The folder in which commands run, or whose project they install.
-_FOLDER = re.compile(
-    r"""(?:(?:^|[;&|({@]|\b(?:run|script):)[ \t]*-?[ \t]*cd[ \t]+
-    |\bworking[_-]?directory["']?[ ]*:[ ]+
-    |\binstall\b[^\n#]*?[ ](?:-e|--editable)[ =]|\binstall[ ](?=\.(?![\w.-])|/|[\w-]+/)
-    )["']?(?P<path>[\w./-]+)""",
-    re.MULTILINE | re.VERBOSE,
-)
 #: Words in files that may install a list without mentioning either library.
 _INSTALLING = (b"install", b"env create", b"env update")
-#: A list in the folder in which a command runs.
-_LIST_HERE = re.compile(r"\binstall\b[^\n;&|]*?[ ](?:-r|--requirement)[ =]([\w.-]+)(?![\w./-])")
-_MODULE = re.compile(r"(?<![\w-])-m[\"', \t]+([A-Za-z_]\w*(?:\.\w+)*)")
 _BUILDS = re.compile(r"\b(?:build|context)[\"']?[ \t]*:[ \t]*[\"']?(\.[\w./-]*|[\w-][\w./-]*)")
-#: The sources in an instruction of an image, except those of other stages; the last word is where
-#: they go.
-_COPY = re.compile(
-    r"^[ \t]*(?:COPY|ADD)[ \t]+(?![^\n]*--from)(?:--\S+[ \t\\\r\n]+)*"
-    r"((?:[^\s\\]+(?:[ \t]|\\\r?\n)+)+)[^\s\\]",
-    re.MULTILINE,
-)
 _WORD = re.compile(r"[^\s\\\[\]\"',]+")
 
 
@@ -363,9 +346,8 @@ def facts(
         for name in ("installs", "beside"):
             installation[name] = installation[name] - ({*ROOTS} - roots)
     if not is_list and before.seen.versions:  # it may describe where a list is installed
-        described = "\n".join(one.text for one in describing)
-        installation["paths"] = frozenset(_paths(described))
-        installation["folders"] = frozenset(_folders(described))
+        installation["paths"] = frozenset(_paths(describing))
+        installation["folders"] = frozenset(_folders(describing))
     found = replace(
         before,
         makes_loaders=makes_loaders,
@@ -395,9 +377,10 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             imports = frozenset(_imports(path, text, known, whole.links, parts[1:]))
             yield replace(whole, imports=imports, needs=frozenset(_needs(path, imports)))
             continue
-        kinds: Sequence[Kind] = ("shell", "python") if known.modules else (document.kind,)
-        pieces = [Document(kind, [Segment(text)], path) for kind in kinds]
-        imports = frozenset(_named_in(pieces[0]))
+        piece = Document(document.kind, [Segment(text)], path)
+        imports = frozenset(_named_in(piece))
+        if known.modules:
+            imports |= {*libraries_run(text, commands_in(piece))}
         if part.function is not None:
             text += document.text[slice(*known.modules[0].span(part.function))]
             imports |= {*_imported_in(part.function, text)}
@@ -407,11 +390,11 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             imports=imports,
             needs=needs,
             extras=frozenset(_extras(text, imports, known.modules) if needs else ()),
-            shared=frozenset(_shared(pieces[:1], ())),
+            shared=frozenset(_shared_by(piece)),
             name=part.name,
             above=part.above,
             is_direct=part.is_direct,
-            **_installation(path, pieces, whole.kind),
+            **_installation(path, [piece], whole.kind),
         )
         is_bare = part.is_bare or found.is_bare
         yield replace(found, is_bare=is_bare, is_complete=whole.is_complete)
@@ -548,7 +531,7 @@ def _named_in(document: Document) -> Iterator[str]:
             found = [one.replace(":", ".") for one in names]
             yield from [*found, *_used_pandas("\n".join(found))]
     if document.kind in COMMANDS:
-        yield from libraries_run(command_text(document))
+        yield from libraries_run(document.text, commands_in(document))
     is_kept = document.kind in ("pyproject", "setup_cfg") and pm414_settings.needs_petastorm(
         document
     )
@@ -608,9 +591,10 @@ def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:
     yield from [OLD_ROOT] if any(isinstance(one, Finding) for one in ran) else []
     if any(one in module.text for one in NEW_SCRIPTS):
         for string in module.scopes.nodes[ast.Constant]:
-            text = f"{string.value}{following(module, string)}"
-            is_script = any(one in str(string.value) for one in NEW_SCRIPTS)
-            if is_script and NEW_ROOT in libraries_run(text) and is_outside(string):
+            if not any(one in str(string.value) for one in NEW_SCRIPTS):
+                continue
+            libraries = libraries_run(str(string.value), commands_of_string(module, string))
+            if NEW_ROOT in libraries and is_outside(string):
                 yield from () if is_docstring(module, string) else [NEW_ROOT]
 
 
@@ -623,18 +607,26 @@ def _commands(module: PythonModule) -> Iterator[ast.Constant]:
 
 def _run_by(module: PythonModule, string: ast.Constant) -> Iterator[Edit | Finding]:
     """Yield what a string in code runs, if it is a command."""
-    is_verbatim, rest = inner_span(module, string) is not None, following(module, string)
-    yield from runs_in_string(str(string.value), "", is_verbatim=is_verbatim, following=rest)
+    is_verbatim, commands = (
+        inner_span(module, string) is not None,
+        commands_of_string(module, string),
+    )
+    yield from runs_in_string(str(string.value), commands, "", is_verbatim=is_verbatim)
 
 
 def _shared(documents: Iterable[Document], modules: Iterable[PythonModule]) -> Iterator[str]:
     """Yield what commands run of Petastorm that mdstorm also has."""
-    texts = (command_text(one) for one in documents if one.kind in COMMANDS)
-    found = [(text, runs(text, "", 0, len(text))) for text in texts]
-    strings = ((module, one) for module in modules for one in _commands(module))
-    found += [(str(one.value), _run_by(module, one)) for module, one in strings]
-    for text, ran in found:
-        yield from (text[one.start : one.stop] for one in ran if isinstance(one, Edit))
+    yield from chain.from_iterable(_shared_by(one) for one in documents if one.kind in COMMANDS)
+    for module in modules:
+        for string in _commands(module):
+            text, ran = str(string.value), _run_by(module, string)
+            yield from (text[one.start : one.stop] for one in ran if isinstance(one, Edit))
+
+
+def _shared_by(document: Document) -> Iterator[str]:
+    text = document.text
+    for one in runs(text, "", commands_in(document)):
+        yield from [text[one.start : one.stop]] if isinstance(one, Edit) else []
 
 
 def _needs(path: Path, imports: frozenset[str]) -> Iterator[str]:
@@ -714,9 +706,8 @@ def _docstrings(modules: Sequence[PythonModule]) -> Iterator[str]:
 def _installation(path: Path, documents: Sequence[Document], kind: Kind | None) -> dict[str, Any]:
     """Return the facts about what a file requires or installs; a constraint does neither."""
     text = "".join(map(command_text, documents))
-    commands = "\n".join(command_text(one) for one in documents if one.kind in RUNNING)
-    code = "\n".join(one.text for one in documents if one.kind == "python")
-    copies = frozenset(word for one in _COPY.findall(commands) for word in _WORD.findall(one))
+    running = [one for one in documents if one.kind in RUNNING]
+    copies = frozenset(word for one in running for word in _copied(one))
     extras = _REQUIRED_EXTRAS.findall(text)
     is_list = not is_constraint_file(path) and not is_generated(text)
     installs = frozenset(required_names(documents)) if is_list else frozenset()
@@ -726,27 +717,39 @@ def _installation(path: Path, documents: Sequence[Document], kind: Kind | None) 
         "beside": beside & installs,
         "required_extras": frozenset(re.findall(r"[\w-]+", " ".join(extras))),
         "is_inventory": kind == "requirements" and is_inventory(text),
-        "is_complete": installs_all(text),
+        "is_complete": installs_all(chain.from_iterable(map(commands_in, documents))),
         "includes": tuple(match["name"] for match in _INCLUDES.finditer(text)),
-        "paths": frozenset(_paths(f"{commands}\n{code}")),
+        "paths": frozenset(_paths([*running, *(one for one in documents if one.kind == "python")])),
         "copies": copies,
         "is_bare": kind == "docker" and not copies,
-        "builds": frozenset(_BUILDS.findall(commands)),
-        "folders": frozenset(_folders(commands)),
+        "builds": frozenset(one for each in running for one in _BUILDS.findall(command_text(each))),
+        "folders": frozenset(_folders(running)),
     }
 
 
-def _folders(text: str) -> Iterator[str]:
-    for one in _FOLDER.finditer(text):
-        if not is_commented_out(text, one.start("path")):
-            yield one["path"]
+def _copied(document: Document) -> Iterator[str]:
+    """Yield what an image copies, except from other stages; the last word is where it goes."""
+    for name, start, stop in instructions(document.text) if document.kind == "docker" else ():
+        if name in ("COPY", "ADD") and "--from" not in document.text[start:stop]:
+            yield from _WORD.findall(document.text, start, stop)[:-1]
 
 
-def _paths(text: str) -> Iterator[str]:
+def _folders(documents: Iterable[Document]) -> Iterator[str]:
+    for document in documents:
+        for command in commands_in(document):
+            yield from acts.folders(command)
+
+
+def _paths(documents: Sequence[Document]) -> Iterator[str]:
     """Yield the paths of files and folders that commands name, also as modules."""
-    here = [] if any(True for _ in _folders(text)) else _LIST_HERE.findall(text)
-    yield from (one for one in [*_PATH.findall(text), *here] if one.strip("./"))
-    yield from (f"{one.replace('.', '/')}.py" for one in _MODULE.findall(text))
+    is_here = not any(_folders(documents))
+    for document in documents:
+        yield from (one for one in _PATH.findall(command_text(document)) if one.strip("./"))
+        for command in commands_in(document):
+            ran = (one.word.text for one in acts.runs(command) if one.kind == "module")
+            yield from (f"{one.replace('.', '/')}.py" for one in ran)
+            found = acts.installs(command) if is_here else None
+            yield from (one.text for one in found.lists) if found is not None else ()
 
 
 def _lists(text: str) -> Iterator[str]:

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from mdstorm_migrate.base.document import Kind, is_setup_script
 from mdstorm_migrate.base.needs import Needs
-from mdstorm_migrate.packaging.lists import COMMANDS, is_constraint_file
+from mdstorm_migrate.packaging.lists import is_constraint_file
+from mdstorm_migrate.packaging.words import COMMANDS
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_within
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import LISTS, ROOTS, RUNNING, Facts

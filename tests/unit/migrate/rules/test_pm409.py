@@ -47,6 +47,16 @@ from tests.kit.migrating import check_held, check_noop, check_rewrite, check_sil
     ),
     (
         "a.yml",
+        "command:\n- python\n- -c\n- import petastorm.reader\n",
+        "command:\n- python\n- -c\n- import mdstorm.reader\n",
+    ),
+    (
+        "a.yml",
+        "args: [petastorm.etl.dataset_metadata, -x]\ncommand: [python, -m]\n",
+        "args: [mdstorm.etl.dataset_metadata, -x]\ncommand: [python, -m]\n",
+    ),
+    (
+        "a.yml",
         "command:\n- petastorm-generate-metadata.py\n- --dataset_url\n- x\n",
         "command:\n- mdstorm-generate-metadata.py\n- --dataset_url\n- x\n",
     ),
@@ -93,6 +103,11 @@ def test_title_and_comment_are_unchanged(path: str, text: str) -> None:
 )
 def test_other_json_and_yaml_values_are_unchanged(path: str, text: str) -> None:
     check_noop(text, path, unsafe=True)
+
+
+def test_code_without_its_command_needs_manual_review() -> None:
+    text = 'args:\n  - "-c"\n  - "import petastorm; print(1)"\n'
+    check_held(text, "PM409", "petastorm", "a.yml")
 
 
 @each(

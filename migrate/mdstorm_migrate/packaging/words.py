@@ -1,0 +1,465 @@
+"""Commands as words: in shells, images, and the lists and values of YAML, JSON and TOML.
+
+A splitter finds where words and commands begin and end. What they mean is decided by `acts`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from mdstorm_migrate.base.document import Kind
+from mdstorm_migrate.packaging.toml import toml_keys
+from mdstorm_migrate.python.module import string_value
+
+
+class Word(NamedTuple):
+    """A word of a command, without quotation marks around it, and where it begins."""
+
+    text: str
+    start: int
+
+    @property
+    def stop(self) -> int:
+        """Where it ends."""
+        return self.start + len(self.text)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Its characters."""
+        return self.start, self.stop
+
+
+@dataclass(frozen=True)
+class Command:
+    """The words of a command, also those in front of its program.
+
+    Attributes
+    ----------
+    words : tuple of Word
+    stop : int
+        Where the command ends, with what it redirects.
+    after : str
+        The operator that joins it with the command before it, as ``|`` or ``||``; the mark of the
+        quotes or the substitution that it begins; ``:`` if it is a value.
+    """
+
+    words: tuple[Word, ...]
+    stop: int
+    after: str = ""
+
+
+_QUOTED = r"""\\"(?:[^"\\]|\\(?!"))*\\" | "(?:[^"\\]|\\.)*" | '[^']*'"""
+#: A part of a word: a template, a substitution, an escaped character, or a text in quotes. An
+#: apostrophe within a word begins no quotes.
+_PART = rf"""\$?\{{\{{[^}}\n]*\}}\}} | \$\((?:[^()\n]|\([^()\n]*\))*\) | \$\{{[^}}\n]*\}}
+    | (?<!\w)(?:{_QUOTED}) | \\[^\r\n] | [^\s;&|()`<>\\]"""
+#: An operator is not glued to the number in front of a redirection; ``>=`` within a word is one of
+#: a version.
+_TOKEN = re.compile(
+    rf"""(?P<gap> (?: [ \t\r] | \\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)* )+ )
+    | (?P<comment> \#[^\n]* )
+    | (?P<redirect> (?:\d|&)?(?:<<-?|>>|>|<)[&|]?[ \t]* )
+    | (?P<operator> && | \|[|&]? | ;+ | \n | & | [()`] | [{{}}](?=\s) )
+    | (?P<word> (?:{_PART}) (?: {_PART} | [<>](?=[=\w$]) )* )""",
+    re.VERBOSE | re.DOTALL,
+)
+_SPACE = re.compile(r"\s")
+_WHOLE = re.compile(r"(?P<mark>\\?[\"'])(?P<text>(?:(?!(?P=mark)).|(?<=\\).)*)(?P=mark)", re.DOTALL)
+#: A text in quotes or in a substitution, which may have commands.
+_INSIDE = re.compile(rf"{_QUOTED} | \$\((?:[^()\n]|\([^()\n]*\))*\)", re.VERBOSE | re.DOTALL)
+
+
+def split(text: str, at: int = 0, after: str = "") -> Iterator[Command]:
+    """Yield the commands in a text that a shell reads, which begins at a position of a document.
+
+    Commands in quotes and in substitutions follow the one around them.
+    """
+    words: list[Word] = []
+    inner: list[Command] = []
+    is_target, position = False, 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:  # a backslash at the end
+            position += 1
+            continue
+        position = found.end()
+        if found.lastgroup == "word":
+            if not is_target:
+                inner += _inside(found["word"], at + found.start())
+                words.append(_word(found["word"], at + found.start()))
+            is_target = False
+        elif found.lastgroup == "redirect":
+            is_target = True
+        elif found.lastgroup == "operator":
+            is_target = False
+            operator = found["operator"]
+            if words:
+                yield Command(tuple(words), at + found.start(), after)
+                yield from inner
+                words, inner, after = [], [], ""
+            after = after if operator in "(){}`\n" else operator
+    if words:
+        yield Command(tuple(words), at + len(text), after)
+        yield from inner
+
+
+def _word(text: str, at: int) -> Word:
+    found = _WHOLE.fullmatch(text)
+    return Word(text, at) if found is None else Word(found["text"], at + found.start("text"))
+
+
+def _inside(text: str, at: int) -> Iterator[Command]:
+    """Yield the commands in the quotes and substitutions of a word."""
+    for found in _INSIDE.finditer(text) if any(mark in text for mark in "\"'$") else ():
+        first = 1 if found[0][0] in "\"'" else 2
+        last = 2 if found[0].startswith("\\") else 1
+        value = found[0][first:-last]
+        if _SPACE.search(value) is not None:
+            yield from split(value, at + found.start() + first, found[0][0])
+
+
+@lru_cache(maxsize=256)
+def shell(text: str) -> Sequence[Command]:
+    """Return the commands in a text that a shell reads."""
+    return tuple(split(text)) if _may_run(text) else ()
+
+
+#: Words of which one is in each command that anything is asked about.
+_ASKED = re.compile(
+    r"pip|install|python|storm|conda|\.py\b|-m\b|\b(?:add|cd|make|uv|uvx|py)\b", re.I
+)
+
+
+def _may_run(text: str) -> bool:
+    return _ASKED.search(text) is not None
+
+
+def commands_of(text: str, kind: Kind) -> Sequence[Command]:
+    """Return the commands in the text of a document, in which nothing is shown to people."""
+    return _commands_of(text, kind)
+
+
+@lru_cache(maxsize=16)
+def _commands_of(text: str, kind: Kind) -> Sequence[Command]:
+    find = _FINDERS.get(kind)
+    return tuple(find(text)) if find is not None and _may_run(text) else ()
+
+
+# Values, which may be commands or words
+
+
+class Value(NamedTuple):
+    """A value of a key, or an item of the list that a key has.
+
+    Attributes
+    ----------
+    key : str
+    owner : int
+        The number of the mapping with the key.
+    item_of : int
+        The number of the list; 0 for a value by itself.
+    start, stop : int
+        The span, without quotes.
+    is_escaped : bool
+        Whether a backslash has the meaning that it has in double quotes.
+    """
+
+    key: str
+    owner: int
+    item_of: int
+    start: int
+    stop: int
+    is_escaped: bool = False
+
+
+#: Keys with a command, those with further words of it, and those with the folder in which it runs.
+_PROGRAMS = frozenset({"cmd", "command", "entrypoint"})
+_ARGUMENTS = frozenset({"args", "arguments"})
+_FOLDERS = frozenset({"working-directory", "working_directory", "working_dir", "workingDirectory"})
+#: A line break in double quotes.
+_BREAK = re.compile(r"\\[nr]")
+
+
+def _of_values(text: str, values: Iterator[Value]) -> Iterator[Command]:
+    """Yield the commands in values; the arguments of a container belong to its command."""
+    waiting: dict[tuple[int, bool], Command] = {}
+    for items in _lists(values):
+        first, found = items[0], [*_of_list(text, items)]
+        place = first.owner, first.key in _ARGUMENTS
+        if first.key in _PROGRAMS | _ARGUMENTS and found and place not in waiting:
+            waiting[place] = found.pop(0)
+        yield from found
+    for (owner, is_arguments), command in waiting.items():
+        further = waiting.get((owner, True))
+        if is_arguments:
+            yield from [] if (owner, False) in waiting else [command]
+        elif further is None:
+            yield command
+        else:
+            yield Command((*command.words, *further.words), further.stop)
+
+
+def _lists(values: Iterator[Value]) -> Iterator[list[Value]]:
+    """Yield the items of each list together, and each other value by itself."""
+    found: dict[int, list[Value]] = {}
+    for number, one in enumerate(values):
+        found.setdefault(one.item_of or -number - 1, []).append(one)
+    yield from found.values()
+
+
+def _of_list(text: str, items: Sequence[Value]) -> Iterator[Command]:
+    """Yield the command whose words are the items of a list, or those in each of them."""
+    words = [Word(text[one.start : one.stop], one.start) for one in items]
+    if items[0].key in _FOLDERS:
+        yield Command((Word("cd", words[0].start), words[0]), words[0].stop)
+        return
+    is_argument = items[0].key in _ARGUMENTS
+    is_whole = items[0].item_of > 0 and (is_argument or _SPACE.search(words[0].text) is None)
+    if is_whole:
+        yield Command(tuple(words), words[-1].stop)
+    for before, one, word in zip(["", *(one.text for one in words)], items, words, strict=False):
+        if not is_whole or _SPACE.search(word.text) is not None:
+            value = unescaped(word.text) if one.is_escaped else word.text
+            is_code = before == "-c" or text[one.start - 1] == "\n"
+            yield from split(value, one.start, "" if is_code else ":")
+
+
+def unescaped(text: str) -> str:
+    """Return a text in double quotes with its line breaks, of the same length."""
+    return _BREAK.sub(" \n", text)
+
+
+#: What values in brackets consist of: as in JSON, also with plain text.
+_FLOW = re.compile(
+    r"""\s+ | \#[^\n]* | "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^']|'')*)'
+    | (?P<mark>[\[\]{},]|:(?=[\s"'\[{]))
+    | (?P<plain>[^\s\[\]{},"'#](?:[^\[\]{},:\n]|:(?!\s))*?)(?=\s*(?:[\[\]{},\n]|:\s|\Z))""",
+    re.VERBOSE | re.DOTALL,
+)
+#: A line: its indent, marks of items, a key, and what follows them.
+_LINE = re.compile(
+    r"""(?P<indent>[ ]*)(?P<items>(?:-[ ]+)*)
+    (?:(?P<key>"[^"\n]*"|'[^'\n]*'|[\w$.<~/][^\s:\#"'\[\]{}]*)[ ]*:(?=\s|\Z))?
+    [ ]*(?:[&!][\w./-]+[ ]+)*(?P<value>[^\n]*)""",
+    re.VERBOSE,
+)
+_BLOCK = re.compile(r"[|>][-+\d]*[ ]*(?:\#.*)?\r?")
+_BRACKET = re.compile(r"[\[{](?![{%])")
+_STRING = re.compile(
+    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^']|'')*)')[ ]*(?=[\r\n#]|\Z)""",
+    re.DOTALL,
+)
+
+
+#: The beginning of a value in TOML, or the whole of a string.
+_SETTING = re.compile(
+    r"""[ \t]*(?:(?=[\[{])|\"{3}(?P<lines>(?:[^\\]|\\.)*?)\"{3}|'{3}(?P<literal>.*?)'{3}
+    |"(?P<double>(?:[^"\\\n]|\\.)*)"|'(?P<single>[^'\n]*)')""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class _Key(NamedTuple):
+    """A key in YAML: the column, the number of its mapping, and that of the list below it."""
+
+    column: int
+    name: str = ""
+    owner: int = 0
+    item_of: int = 0
+
+
+class _Reader:
+    """Reads the values in YAML and JSON, and numbers their mappings and lists."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = self._number = 0
+
+    def values(self) -> Iterator[Value]:
+        """Yield the values of the text."""
+        if self._text.lstrip().startswith(("{", "[")):
+            yield from self._flow(_Key(0))
+        above = [_Key(-1)]
+        while self._at < len(self._text):
+            yield from self._line(above)
+
+    def settings(self) -> Iterator[Value]:
+        """Yield the values of the text in TOML."""
+        for one in toml_keys(self._text):
+            key, found = (
+                _Key(0, one.name, self._next()),
+                _SETTING.match(self._text, one.value_start),
+            )
+            if found is None or one.is_table:
+                continue
+            if found.lastgroup is not None:
+                span = found.span(found.lastgroup)
+                yield Value(key.name, key.owner, 0, *span, found.lastgroup != "literal")
+            else:
+                self._at = found.end()
+                yield from self._flow(key)
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _line(self, above: list[_Key]) -> Iterator[Value]:
+        """Yield the values that begin on a line, below these keys."""
+        line = _LINE.match(self._text, self._at)
+        assert line is not None  # it matches any line
+        column, item_at = line.start("key"), len(line["indent"])
+        column = column - self._at if column >= 0 else line.start("value") - self._at
+        owner = 0
+        while above[-1].column > (item_at if line["items"] else column - (line["key"] is not None)):
+            owner = above[-1].owner * (above[-1].column == column and not line["items"])
+            above.pop()
+        if line["key"] is not None:
+            name = line["key"].strip("\"'")
+            above.append(_Key(column, name, owner or self._next(), self._next()))
+        key, is_item = above[-1], line["key"] is None and bool(line["items"])
+        start = line.start("value")
+        self._at = self._end(start)
+        item_of = key.item_of if is_item else 0
+        if _BLOCK.fullmatch(line["value"]):
+            depth = column if line["key"] is not None else item_at
+            yield Value(key.name, key.owner, item_of, self._at, self._block(depth))
+        elif _BRACKET.match(line["value"]):
+            self._at = start
+            yield from self._flow(key)
+            self._at = self._end(self._at)
+        elif found := _STRING.match(self._text, start):
+            span, is_escaped = found.span(found.lastgroup or 0), found["double"] is not None
+            self._at = self._end(found.end())
+            yield Value(key.name, key.owner, item_of, *span, is_escaped)
+        elif line["value"].strip() and not line["value"].startswith("#"):
+            yield Value(key.name, key.owner, item_of, start, line.end("value"))
+
+    def _end(self, at: int) -> int:
+        """Return where the next line begins."""
+        return self._text.find("\n", at) + 1 or len(self._text)
+
+    def _block(self, depth: int) -> int:
+        """Move behind the lines that are indented further, and return where they end."""
+        while self._at < len(self._text):
+            end = self._end(self._at)
+            line = self._text[self._at : end]
+            if line.strip() and len(line) - len(line.lstrip(" ")) <= depth:
+                break
+            self._at = end
+        return self._at
+
+    def _flow(self, key: _Key) -> Iterator[Value]:
+        """Yield the values in brackets, and move behind them."""
+        stack: list[_Key] = []
+        last: Value | None = None
+        item_of = 0
+        while found := _FLOW.match(self._text, self._at):
+            self._at, kind, mark = found.end(), found.lastgroup, found["mark"]
+            if kind in ("double", "single", "plain"):
+                is_escaped = kind == "double"
+                last = Value(key.name, key.owner, item_of, *found.span(kind), is_escaped)
+            elif mark == ":" and last is not None:
+                key, last = key._replace(name=self._text[last.start : last.stop].strip()), None
+            elif mark:
+                yield from [last] if last is not None else []
+                last = None
+            if mark in ("[", "{"):
+                stack.append(key._replace(item_of=item_of))
+                item_of = self._next() if mark == "[" else 0
+                key = key if item_of else _Key(0, key.name, self._next())
+            elif mark in ("]", "}"):
+                key = stack.pop() if stack else key
+                item_of = key.item_of
+            if mark in ("]", "}") and not stack:
+                return
+
+
+# Strings in code
+
+
+def _of_code(text: str) -> Iterator[Command]:
+    """Yield the commands in strings of code, and those whose words are items or arguments.
+
+    Positions in strings with escaped characters are not exact.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    starts = [0, *(one.end() for one in re.finditer(r"\r\n?|\n", text))]
+
+    def place(node: ast.expr) -> int:
+        return starts[node.lineno - 1] + node.col_offset + 1
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            is_text = _SPACE.search(node.value) is not None
+            yield from split(node.value, place(node)) if is_text else ()
+        items = node.args if isinstance(node, ast.Call) else getattr(node, "elts", ())
+        if items:
+            words = tuple(Word(word_in_code(one), place(one)) for one in items)
+            yield Command(words, words[-1].stop)
+
+
+def word_in_code(node: ast.expr) -> str:
+    """Return a string in code as a word, or another expression as it is written."""
+    value = string_value(node)
+    return ast.unparse(node) if value is None else value
+
+
+# Instructions of images
+
+
+_INSTRUCTION = re.compile(r"^[ \t]*(?P<name>[A-Za-z]+)[ \t]+", re.MULTILINE)
+_OPTIONS = re.compile(r"(?:--[\w-]+=\S+[ \t]+)+")
+_CONTINUED = re.compile(r"(?:[^\\\n]|\\[ \t]*\r?\n(?:[ \t]*(?:\#[^\n]*)?\r?\n)*|\\.)*", re.DOTALL)
+_DOCUMENT = re.compile(r"<<-?[\"']?(?P<tag>\w+)")
+_RUNNING = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL"})
+
+
+def instructions(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the name of each instruction of an image, and the span of what follows it."""
+    at = 0
+    while found := _INSTRUCTION.search(text, at):
+        line = _CONTINUED.match(text, found.end())
+        at = line.end() if line is not None else found.end()
+        document = _DOCUMENT.search(text, found.end(), at)
+        if document is not None:
+            end = re.compile(rf"^[ \t]*{document['tag']}[ \t]*\r?$", re.MULTILINE).search(text, at)
+            at = end.end() if end is not None else len(text)
+        yield found["name"].upper(), found.end(), at
+
+
+def _of_image(text: str) -> Iterator[Command]:
+    for name, start, stop in instructions(text):
+        if name in _RUNNING and (options := _OPTIONS.match(text, start)):
+            start = options.end()
+        if name in _RUNNING and text.startswith("[", start):
+            reader = _Reader(text[start:stop])
+            values = (
+                one._replace(start=one.start + start, stop=one.stop + start)
+                for one in reader.values()
+            )
+            yield from _of_values(text, values)
+        else:
+            yield from split(text[start:stop], start)
+
+
+#: Finds the commands in the text of each kind of document that has any.
+_FINDERS: dict[Kind, Callable[[str], Iterable[Command]]] = {
+    "cluster": lambda text: _of_values(text, _Reader(text).values()),
+    "docker": _of_image,
+    "magic": split,
+    "pipfile": lambda text: _of_values(text, _Reader(text).settings()),
+    "pyproject": lambda text: _of_values(text, _Reader(text).settings()),
+    "python": _of_code,
+    "setup_cfg": split,
+    "shell": split,
+}
+#: Kinds of documents that may contain commands.
+COMMANDS = frozenset(_FINDERS) - {"python"}
