@@ -1,0 +1,53 @@
+"""The traces of docs/how-to/trace-rows.md are of the batches that a loop gets."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.edge.pages.page_programs import run_blocks, some
+
+ROWS = 1000
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> dict[str, Any]:
+    table = pa.table({"id": np.arange(ROWS), "customer": np.arange(ROWS) % 100})
+    return run_blocks("how-to/trace-rows.md", slice(3), table, tmp_path)
+
+
+def test_trace_of_the_next_loop_follows_a_peek_a_break_and_a_whole_pass(page: Any) -> None:
+    loader = page["loader_of"](0, 2)
+    for steps in (1, 3, None):
+        some(loader, steps or ROWS)
+        trace = loader.trace()
+        batches = [batch["id"].tolist() for batch in loader]
+        assert [trace.rows(step).tolist() for step in range(len(batches))] == batches
+
+
+def test_trace_of_a_running_loop_begins_where_it_begins(page: Any) -> None:
+    loader = page["loader_of"](1, 2)
+    batches = iter(loader)
+    begun = [next(batches)["id"].tolist() for _ in range(4)]
+    trace = loader.trace()
+    assert [trace.rows(step, 1).tolist() for step in range(4)] == begun
+    assert [trace.where(rows[0]) for rows in begun] == [(step, 1) for step in range(4)]
+
+
+def test_steps_of_a_run_that_changes_ranks_have_the_rows_that_were_read(page: Any) -> None:
+    """The run of the page, by value: 20 steps on two ranks, then the rest on four."""
+    read: dict[tuple[int, int], list[int]] = {}
+    state = page["json"].loads(page["states"][1])
+    for rank in range(2):
+        for step, batch in zip(range(20), page["loader_of"](rank, 2), strict=False):
+            read[step, rank] = batch["id"].tolist()
+    for rank in range(4):
+        loader = page["loader_of"](rank, 4)
+        loader.load_state_dict(state)
+        for step, batch in enumerate(loader, start=20):
+            read[step, rank] = batch["id"].tolist()
+    found = page["steps"].to_pylist()
+    assert len(found) == ROWS // 100
+    for one in found:
+        assert one["row"] in read[one["step"], one["rank"]]
