@@ -63,14 +63,15 @@ def licence_of(name: str) -> str:
         declared = metadata(_INSTEAD.get(name, name))
     except PackageNotFoundError:
         return _ELSEWHERE[name]
-    if declared["License-Expression"]:
-        return str(declared["License-Expression"])
+    # Of a missing field, `importlib_metadata` raises KeyError, once a library has imported it.
+    if expression := declared.get("License-Expression"):
+        return str(expression)
     classified = [
         value.rpartition(" :: ")[2]
         for value in declared.get_all("Classifier") or ()
         if value.startswith("License :: ") and value.count(" :: ") > 1
     ]
-    texts = classified or [str(declared["License"] or "not declared").strip().splitlines()[0]]
+    texts = classified or [str(declared.get("License") or "not declared").strip().splitlines()[0]]
     return ", ".join(sorted({_SPDX.get(text.lower(), text) for text in texts}))
 
 
