@@ -22,6 +22,7 @@ from tests.kit.readers import (
     write_parquet,
 )
 
+from mdstorm._tensorflow.columns import batch_spec
 from mdstorm.errors import InvalidArgumentError, NullValueError, StateMismatchError
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda, in_set
@@ -560,3 +561,15 @@ def test_arrays_of_different_lengths_in_same_batch_raise_error(tmp_path: Path) -
     url = write_parquet(tmp_path / "ragged", {"v": [[1], [1, 2]]})
     with pytest.raises(tf.errors.UnknownError, match="column 'v' are expected to be the same le"):
         list(make_petastorm_dataset(batch_reader(url)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "uniform", "dimensions"),
+    [((None,), (), 1), ((None, 3), (3,), 1), ((3, None), (), 2), ((None, 2, None, 4), (4,), 3)],
+    ids=str,
+)
+def test_batches_are_ragged_up_to_the_last_dimension_that_varies(
+    shape: tuple[int | None, ...], uniform: tuple[int, ...], dimensions: int
+) -> None:
+    spec = batch_spec("v", np.float32, shape)
+    assert (spec.ragged, spec.shape, spec.dimensions) == (True, uniform, dimensions)

@@ -78,6 +78,8 @@ CET = dt.timezone(dt.timedelta(hours=1))
     [
         (np.full(2, NAN), np.str_, [None, None]),
         (pd.array([True, None], "boolean"), np.bool_, [True, None]),
+        (pd.array([1, 2**53 + 1], "Int64"), np.int64, [1, 2**53 + 1]),
+        (pd.array([1, None], "Int64"), np.int64, [1.0, NAN]),
         (pd.Categorical([1, None]), np.int64, [1.0, NAN]),
         (pd.arrays.SparseArray([0, 5]), np.int64, [0, 5]),
         (pd.to_timedelta([1, 2], "s"), np.int64, [10**6, 2 * 10**6]),
@@ -89,7 +91,15 @@ CET = dt.timezone(dt.timedelta(hours=1))
             [dt.datetime(1970, 1, 1), None],
         ),
     ],
-    ids=["strings", "booleans", "categories", "sparse", *["timedeltas"] * 3, "times of a zone"],
+    ids=[
+        "strings",
+        "booleans",
+        *["integers"] * 2,
+        "categories",
+        "sparse",
+        *["timedeltas"] * 3,
+        "times of a zone",
+    ],
 )
 def test_pandas_extension_types_are_converted(cells: Any, dtype: Any, expected: list[Any]) -> None:
     values = run(cells, dtype)

@@ -4,6 +4,7 @@ The values that shards store are in `tests/contract/test_borders.py`.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,14 @@ import pytest
 from tests.kit.borders import SIZES
 from tests.kit.small_datasets import array_of, plan
 
-from mdstorm_backend.format.compression import compress, decompress, decompress_unsized
+from mdstorm_backend.errors import MDStormError
+from mdstorm_backend.format.compression import (
+    check_compression,
+    compress,
+    decompress,
+    decompress_unsized,
+    levels_of,
+)
 from mdstorm_backend.format.encodings.image_memory import check_size
 from mdstorm_backend.format.index import check_basename, check_count, check_depth, check_sizes
 from mdstorm_backend.format.values.arrow_types import SparkType
@@ -109,3 +117,13 @@ def test_files_of_any_size_are_decompressed_and_those_beyond_the_limit_refused(n
         if size:
             with pytest.raises(ValueError, match=f"{size - 1} |{size} "):
                 decompress_unsized(name, packed, size - 1)
+
+
+@pytest.mark.parametrize("name", ["zstd", "gz", "bz2", "br", "snappy"])
+def test_levels_are_those_that_are_accepted(name: str) -> None:
+    accepted = []
+    for level in range(30):
+        with suppress(MDStormError):
+            check_compression(f"{name}:{level}")
+            accepted.append(level)
+    assert levels_of(name) == accepted
