@@ -1,4 +1,4 @@
-"""Read Petastorm's pickles without executing them, replacing globals with inert stand-ins."""
+"""Read Petastorm's pickles without executing them, replacing globals with inert placeholders."""
 
 from __future__ import annotations
 
@@ -116,10 +116,10 @@ _DTYPE = re.compile(
 )
 
 
-class StandIn:
-    """Placeholder for a class or function that a pickle references; instances represent objects.
+class Placeholder:
+    """Stands for a class or function that a pickle references; instances represent objects.
 
-    A stand-in records the calls that the pickle would make, without executing any. Neither
+    A placeholder records the calls that the pickle would make, without executing any. Neither
     instances nor classes accept other attributes, and instances compare equal only to themselves.
 
     Attributes
@@ -155,16 +155,16 @@ class StandIn:
         self.entries.append((key, value))
 
 
-class _Reconstructed(StandIn):
+class _Reconstructed(Placeholder):
     """``copyreg._reconstructor(class, base, values)``: how protocols 0 and 1 create an object."""
 
     __slots__ = ()
 
     def __new__(cls, made: Any, base: Any, values: Any) -> Any:
-        return made(*(values or ()))  # only stand-ins can be called
+        return made(*(values or ()))  # only placeholders can be called
 
 
-class _Restored(StandIn):
+class _Restored(Placeholder):
     """``pyspark.serializers._restore(name, fields, values)``: a namedtuple that Spark pickled."""
 
     __slots__ = ()
@@ -172,7 +172,7 @@ class _Restored(StandIn):
     def __new__(cls, name: Any, fields: Any, values: Any) -> Any:
         if name != "UnischemaField":
             raise TypeError("a namedtuple that is not a field")
-        return _stand_in("petastorm.unischema.UnischemaField")(*values)
+        return _placeholder("petastorm.unischema.UnischemaField")(*values)
 
 
 def read_pickle(data: bytes) -> Any:
@@ -181,7 +181,7 @@ def read_pickle(data: bytes) -> Any:
     Returns
     -------
     object
-        Plain values and containers, with a `StandIn` in place of everything else.
+        Plain values and containers, with a `Placeholder` in place of everything else.
 
     Raises
     ------
@@ -201,9 +201,9 @@ def read_pickle(data: bytes) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """An unpickler that returns stand-ins for known globals and rejects all others."""
+    """An unpickler that returns placeholders for known globals and rejects all others."""
 
-    def find_class(self, module: str, name: str) -> type[StandIn]:
+    def find_class(self, module: str, name: str) -> type[Placeholder]:
         known = f"{module}.{name}"
         for other, current in _RENAMED.items():
             if known.startswith(other):
@@ -214,7 +214,7 @@ class _Unpickler(pickle.Unpickler):
                 "metadata refer only to classes for schemas and row group indexes. This pickle was "
                 "written by something else, or with a custom codec. None of it was executed"
             )
-        return _stand_in(known)
+        return _placeholder(known)
 
 
 @contextmanager
@@ -242,7 +242,7 @@ def refused(what: str) -> UnsafePickleError:
     )
 
 
-def expect(node: Any, what: str, *names: str) -> StandIn:
+def expect(node: Any, what: str, *names: str) -> Placeholder:
     """Return `node` if it is an instance of one of the classes `names`.
 
     Raises
@@ -250,14 +250,14 @@ def expect(node: Any, what: str, *names: str) -> StandIn:
     UnsafePickleError
         If it is not; the message contains the object's name and `what`.
     """
-    if isinstance(node, StandIn) and node.name in names:
+    if isinstance(node, Placeholder) and node.name in names:
         return node
     raise refused(f"{getattr(node, 'name', type(node).__name__)} is not a {what}")
 
 
 @functools.cache
-def _stand_in(name: str) -> type[StandIn]:
-    base = _SPECIAL.get(name, StandIn)
+def _placeholder(name: str) -> type[Placeholder]:
+    base = _SPECIAL.get(name, Placeholder)
     return type(name, (base,), {"__slots__": (), "name": name})
 
 
@@ -407,7 +407,7 @@ def _dtype(node: Any) -> np.dtype[Any]:
 
 def attributes(node: Any) -> dict[str, Any]:
     """Return the attributes that an object's state sets."""
-    state = node.state if isinstance(node, StandIn) else None
+    state = node.state if isinstance(node, Placeholder) else None
     return state if isinstance(state, dict) else {}
 
 

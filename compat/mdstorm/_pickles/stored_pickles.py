@@ -279,7 +279,7 @@ def _stored_index(node: Any, allowance: _Allowance) -> StoredIndex:
         for key, numbers in unpickler.entries(content):
             # A scalar's last argument is its content.
             allowance.take(
-                1 + (len(key.arguments[-1]) if isinstance(key, unpickler.StandIn) else 0)
+                1 + (len(key.arguments[-1]) if isinstance(key, unpickler.Placeholder) else 0)
             )
             row_groups[unpickler.scalar(key)] = _row_groups(numbers, allowance)
     else:
@@ -289,7 +289,7 @@ def _stored_index(node: Any, allowance: _Allowance) -> StoredIndex:
 
 
 def _row_groups(node: Any, allowance: _Allowance) -> set[int]:
-    if isinstance(node, unpickler.StandIn):  # protocols below 4 call `set` with a list
+    if isinstance(node, unpickler.Placeholder):  # protocols below 4 call `set` with a list
         (node,) = unpickler.expect(node, "set", "builtins.set").arguments
     allowance.take(len(node))
     if not all(type(number) is int for number in node):

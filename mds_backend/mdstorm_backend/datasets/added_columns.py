@@ -20,7 +20,7 @@ from mdstorm_backend.read import FileReader, column_to_numpy
 from mdstorm_backend.read.block import Block, Located, OpeningShards
 from mdstorm_backend.read.made_columns import (
     MadeColumn,
-    RowNumbers,
+    SampleNumbers,
     check_new,
     file_columns,
     paths_of_files,
@@ -177,7 +177,7 @@ class AddedColumns(DatasetView):
         """Find the shards and rows of samples."""
         return self.source.located(chunk, kept, is_first=is_first)
 
-    def stored_numbers(self, numbers: RowNumbers) -> RowNumbers:
+    def stored_numbers(self, numbers: SampleNumbers) -> SampleNumbers:
         """Return the numbers that samples have in the whole dataset."""
         return self.source.stored_numbers(numbers)
 

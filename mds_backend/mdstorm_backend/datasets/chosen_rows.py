@@ -30,7 +30,7 @@ from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import numbers_of
 from mdstorm_backend.read import fingerprints_of
 from mdstorm_backend.read.block import Located, OpeningShards
-from mdstorm_backend.read.made_columns import RowNumbers
+from mdstorm_backend.read.made_columns import SampleNumbers
 
 
 def choose_rows(
@@ -56,7 +56,7 @@ def choose_rows(
     """
     if rows is None and where is None:
         return dataset
-    numbers: RowNumbers = range(len(dataset))
+    numbers: SampleNumbers = range(len(dataset))
     if rows is not None:
         numbers = numbers_of_rows(dataset, rows)
     if where is not None:
@@ -96,7 +96,7 @@ class ChosenRows(DatasetView):
     """
 
     def __init__(
-        self, source: SampleDataset, rows: RowNumbers, chosen: str | None = None, where: str = ""
+        self, source: SampleDataset, rows: SampleNumbers, chosen: str | None = None, where: str = ""
     ) -> None:
         super().__init__(source, _sizes(rows, source).tolist())
         self.rows, self.chosen, self.where = rows, chosen or numbers_hash(rows), where
@@ -120,11 +120,11 @@ class ChosenRows(DatasetView):
         found.numbered = numbers
         return found
 
-    def stored_numbers(self, numbers: RowNumbers) -> RowNumbers:
+    def stored_numbers(self, numbers: SampleNumbers) -> SampleNumbers:
         """Return the numbers that samples have in the whole dataset."""
         return self.source.stored_numbers(self.source_numbers(numbers))
 
-    def source_numbers(self, numbers: RowNumbers) -> RowNumbers:
+    def source_numbers(self, numbers: SampleNumbers) -> SampleNumbers:
         """Return the numbers that samples have in the source."""
         rows = self.rows
         if not isinstance(rows, range):
@@ -154,7 +154,7 @@ class ChosenRows(DatasetView):
         return int(self.rows[i])
 
 
-def _sizes(rows: RowNumbers, dataset: SampleDataset) -> npt.NDArray[np.int64]:
+def _sizes(rows: SampleNumbers, dataset: SampleDataset) -> npt.NDArray[np.int64]:
     """Return the number of rows in each stored shard or, of others, in parts of a shard's size."""
     count = len(rows)
     if not is_ascending(rows):

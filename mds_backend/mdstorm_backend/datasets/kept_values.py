@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.cache import keep_file
-from mdstorm_backend.read.made_columns import RowNumbers
+from mdstorm_backend.read.made_columns import SampleNumbers
 from mdstorm_backend.storage import Buffer
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 
 def batches_read(
     dataset: SampleDataset,
-    numbers: RowNumbers,
+    numbers: SampleNumbers,
     columns: Sequence[str],
     progress: Callable[[], object],
 ) -> Iterator[Any]:

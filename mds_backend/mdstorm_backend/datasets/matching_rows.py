@@ -21,7 +21,7 @@ from mdstorm_backend.datasets.filters import Expression, Filters
 from mdstorm_backend.datasets.kept_values import batches_read
 from mdstorm_backend.datasets.row_choice import as_array, as_range, numbers_hash
 from mdstorm_backend.read import SampleSource
-from mdstorm_backend.read.made_columns import RowNumbers
+from mdstorm_backend.read.made_columns import SampleNumbers
 
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.sample_dataset import SampleDataset
@@ -35,7 +35,7 @@ def conditions_on(dataset: SampleSource, where: Any) -> Filters | Expression:
     return kind.of("where", where, dataset.schema, dataset.url)
 
 
-def matching_numbers(dataset: SampleDataset, numbers: RowNumbers, where: Any) -> RowNumbers:
+def matching_numbers(dataset: SampleDataset, numbers: SampleNumbers, where: Any) -> SampleNumbers:
     """Return the rows among `numbers` that match `where`, as a range if they are evenly spaced."""
     conditions = conditions_on(dataset, where)
     if isinstance(conditions, Filters):
@@ -55,7 +55,7 @@ def matching_numbers(dataset: SampleDataset, numbers: RowNumbers, where: Any) ->
 
 def _evaluate(
     dataset: SampleDataset,
-    numbers: RowNumbers,
+    numbers: SampleNumbers,
     where: Filters | Expression,
     progress: Callable[[], object],
 ) -> bytes:

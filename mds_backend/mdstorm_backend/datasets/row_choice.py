@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.read import SampleSource, fingerprint_of
-from mdstorm_backend.read.made_columns import RowNumbers
+from mdstorm_backend.read.made_columns import SampleNumbers
 
 
 def check_rows(name: str, rows: Any) -> Any:
@@ -41,7 +41,7 @@ def check_rows(name: str, rows: Any) -> Any:
     return array
 
 
-def numbers_of_rows(dataset: SampleSource, rows: Any) -> RowNumbers:
+def numbers_of_rows(dataset: SampleSource, rows: Any) -> SampleNumbers:
     """Return the numbers of chosen rows, as a range if possible.
 
     Raises
@@ -62,7 +62,7 @@ def numbers_of_rows(dataset: SampleSource, rows: Any) -> RowNumbers:
             f"rows has {count} integers, all 0 or 1, and {url} has {count} rows: for a mask, which "
             "consists of booleans, pass rows=np.asarray(rows, bool)"
         )
-    numbers: RowNumbers = range(count)[rows] if isinstance(rows, slice) else rows
+    numbers: SampleNumbers = range(count)[rows] if isinstance(rows, slice) else rows
     if isinstance(numbers, np.ndarray) and numbers.dtype.kind != "u":
         numbers = as_range(numbers.astype(np.int64))
     if not len(numbers):
@@ -80,7 +80,7 @@ def numbers_of_rows(dataset: SampleSource, rows: Any) -> RowNumbers:
     return as_range(numbers.astype(np.int64)) if isinstance(numbers, np.ndarray) else numbers
 
 
-def as_range(numbers: npt.NDArray[np.int64]) -> RowNumbers:
+def as_range(numbers: npt.NDArray[np.int64]) -> SampleNumbers:
     """Return evenly spaced numbers as a range, and others unchanged."""
     if len(numbers) < 2:
         return range(int(numbers[0]), int(numbers[0]) + 1) if len(numbers) else range(0)
@@ -90,21 +90,21 @@ def as_range(numbers: npt.NDArray[np.int64]) -> RowNumbers:
     return numbers
 
 
-def as_array(numbers: RowNumbers) -> npt.NDArray[np.int64]:
+def as_array(numbers: SampleNumbers) -> npt.NDArray[np.int64]:
     """Return numbers as an array, int64; an array is returned itself."""
     if isinstance(numbers, range):
         return np.arange(numbers.start, numbers.stop, numbers.step)
     return numbers
 
 
-def is_ascending(numbers: RowNumbers) -> bool:
+def is_ascending(numbers: SampleNumbers) -> bool:
     """Whether numbers are sorted; some may be repeated."""
     if isinstance(numbers, range):
         return numbers.step > 0 or len(numbers) == 1
     return bool((numbers[1:] >= numbers[:-1]).all())
 
 
-def numbers_hash(numbers: RowNumbers) -> str:
+def numbers_hash(numbers: SampleNumbers) -> str:
     """Return a hash of the numbers and their order, for states."""
     if isinstance(numbers, range):
         step = numbers.step if len(numbers) > 1 else 1

@@ -41,7 +41,7 @@ from mdstorm_backend.read import (
     output_name,
 )
 from mdstorm_backend.read.batch_formats import formatter, to_table
-from mdstorm_backend.read.made_columns import RowNumbers
+from mdstorm_backend.read.made_columns import SampleNumbers
 from mdstorm_backend.read.reader import BlockReader
 from mdstorm_backend.read.steps import Reading
 from mdstorm_backend.storage import Buffer, Location
@@ -316,7 +316,7 @@ class SampleDataset(Described, SampleSource, ABC):
 
     def batches_of(
         self,
-        rows: RowNumbers,
+        rows: SampleNumbers,
         batch_size: int,
         columns: Sequence[str] | None = None,
         *,
@@ -403,7 +403,7 @@ class SampleDataset(Described, SampleSource, ABC):
             If there is no such column or row.
         """
         schema = self.schema.select(self.select(columns))
-        numbers: RowNumbers = range(len(self))
+        numbers: SampleNumbers = range(len(self))
         if rows is not None:
             numbers = numbers_of_rows(self, rows)
         return to_table(self.batches_of(numbers, self._large_batch, columns), schema)

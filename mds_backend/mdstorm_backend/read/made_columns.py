@@ -17,7 +17,7 @@ from mdstorm_backend.format import Batch, Column, Schema, Values
 from mdstorm_backend.read.block import Located
 
 #: Sample numbers within a dataset, in any order.
-RowNumbers: TypeAlias = range | npt.NDArray[np.int64]
+SampleNumbers: TypeAlias = range | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class MadeColumn:
     needs: tuple[str, ...] = ()
 
 
-def row_numbers(name: str, in_whole: Callable[[RowNumbers], RowNumbers]) -> MadeColumn:
+def row_numbers(name: str, in_whole: Callable[[SampleNumbers], SampleNumbers]) -> MadeColumn:
     """Return a column with the numbers of rows, from 0 in the stored order of a whole dataset.
 
     Parameters
@@ -60,7 +60,7 @@ def paths_of_files(column: Column) -> MadeColumn:
 
 
 def _numbers(
-    in_whole: Callable[[RowNumbers], RowNumbers], parts: Sequence[Located], batch: Batch
+    in_whole: Callable[[SampleNumbers], SampleNumbers], parts: Sequence[Located], batch: Batch
 ) -> Values:
     numbers = [np.empty(0, np.int64), *(part.stored_numbers() for part in parts)]
     return np.asarray(in_whole(np.concatenate(numbers)))

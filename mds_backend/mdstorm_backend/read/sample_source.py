@@ -20,7 +20,7 @@ from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.chunk import in_ranges
 from mdstorm_backend.read.block import Located, OpeningShards
 from mdstorm_backend.read.file_reader import FileReader
-from mdstorm_backend.read.made_columns import MadeColumn, RowNumbers
+from mdstorm_backend.read.made_columns import MadeColumn, SampleNumbers
 from mdstorm_backend.read.shard import OpenShards, Shard
 from mdstorm_backend.storage import Location
 
@@ -142,7 +142,7 @@ class SampleSource(ABC):
         """
         return np.ones(len(self.shard_sizes), np.bool_)
 
-    def stored_numbers(self, numbers: RowNumbers) -> RowNumbers:
+    def stored_numbers(self, numbers: SampleNumbers) -> SampleNumbers:
         """Return the numbers that samples have in the whole dataset."""
         if not self._shifts.any():
             return numbers

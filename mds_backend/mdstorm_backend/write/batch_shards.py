@@ -342,7 +342,7 @@ def encode_column(
     cast, encoding = column.spark_type is not None, column.parsed_encoding
 
     def encode(rows: pa.Array) -> EncodedColumn:
-        if as_json and isinstance(encoding, arrays.Array):
+        if as_json and isinstance(encoding, arrays.ArrayEncoding):
             return encoding.encode_column_as_json(column.name, rows)
         return encoding.encode_column(column.name, rows, cast=cast, ragged=ragged)
 

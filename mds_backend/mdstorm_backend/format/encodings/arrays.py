@@ -38,7 +38,7 @@ from mdstorm_backend.format.values.batch import Positions, Values, gather_binary
 _LARGEST_VALUE = np.iinfo(np.int32).max
 
 
-class Array(Encoding):
+class ArrayEncoding(Encoding):
     """The encodings ``ndarray``, ``ndarray:<dtype>`` and ``ndarray:<dtype>:<shape>``."""
 
     names = ("ndarray",)
@@ -64,7 +64,7 @@ class Array(Encoding):
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
         """Return the `text` for arrays of any shape, and of any dtype if the dtypes differ."""
-        if not all(isinstance(encoding, Array) for encoding in encodings):
+        if not all(isinstance(encoding, ArrayEncoding) for encoding in encodings):
             return None
         same_dtype = {encoding.dtype for encoding in encodings} == {self.dtype}
         return numbers.array_encoding(self.dtype, None) if same_dtype and self.dtype else "ndarray"
