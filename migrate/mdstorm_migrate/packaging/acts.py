@@ -346,6 +346,6 @@ def uses_code(command: Command) -> str:
             return "other"
     if any(one.kind == "file" for one in ran):
         return "file"
-    texts = _texts(command.words)
+    texts = [one for one in _texts(command.words) if " " not in one]
     is_named = any(one.endswith((*_CODE, ".sh")) and _split(one)[1] not in SCRIPTS for one in texts)
     return "other" if is_named or not _RUNNERS.isdisjoint(texts) else ""

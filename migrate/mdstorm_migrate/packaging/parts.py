@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from mdstorm_migrate.base.document import Document, Segment, Shift
+from mdstorm_migrate.base.document import Document, Kind, Segment, Shift
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.packaging.commands import installed, runs, runs_in_string
+from mdstorm_migrate.packaging import acts
+from mdstorm_migrate.packaging.commands import commands_in, installed, runs, runs_in_string
 from mdstorm_migrate.packaging.words import commands_of, shell
-from mdstorm_migrate.petastorm.names import NEW_ROOT, NEW_SCRIPTS, OLD_ROOT, SCRIPTS
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule
 
@@ -71,7 +72,10 @@ def parts_of(document: Document, module: PythonModule | None = None) -> list[Par
     elif document.kind == "cluster" and not text.lstrip().startswith("{"):
         found = list(_in_yaml(text))
     elif document.kind == "setup_cfg":
-        found = [Part((one.span(),), is_bare=_is_bare(one[0])) for one in _TESTENV.finditer(text)]
+        found = [
+            Part((one.span(),), is_bare=_is_bare(one[0], document.kind))
+            for one in _TESTENV.finditer(text)
+        ]
     else:
         found = []
     if not found:
@@ -104,7 +108,7 @@ def _commands(module: PythonModule) -> Iterator[Part]:
         if not is_installing or is_docstring(module, string):
             continue
         if any(isinstance(one, Finding) for one in runs_in_string(value, shell(value), "")):
-            yield Part((module.span(string),), is_bare=_is_bare(value))
+            yield Part((module.span(string),), is_bare=_is_bare(value, "shell"))
 
 
 def _sessions(module: PythonModule) -> Iterator[Part]:
@@ -116,7 +120,7 @@ def _sessions(module: PythonModule) -> Iterator[Part]:
         is_installing = _INSTALLS.search(text) is not None
         ran = runs(text, "", commands_of(text, "python")) if is_installing else ()
         if any(isinstance(found, Finding) and found.holds for found in ran):
-            yield Part(((start, stop),), is_bare=_is_bare(text), function=one)
+            yield Part(((start, stop),), is_bare=_is_bare(text, "python"), function=one)
 
 
 _INSTALLS = re.compile(rf"\bsession\.install\((?:[^()]|\([^()]*\))*[\"']{OLD_ROOT}\b")
@@ -187,38 +191,18 @@ _LINE = re.compile(r"^(?P<indent>[ ]*)(?P<text>[^\s#][^\n]*)\n?", re.MULTILINE)
 _DOCUMENT = re.compile(r"(?<=\n)---(?![^\s])")
 _SCRIPT = re.compile(r"^[ ]+script:", re.MULTILINE)
 _TARGET = re.compile(r"\btarget[ \t]*:[ \t]*[\"']?([\w.-]+)")
-#: Programs that are no code of the project.
-_OTHERS = re.compile(
-    rf"""{"|".join(map(re.escape, [*SCRIPTS, *NEW_SCRIPTS]))}
-    | \bpython[\d.]*["']?,?[ \t]+["']?-(?: c\b | m["']?,?[ \t]+["']?
-        (?:pip|venv|{OLD_ROOT}|{NEW_ROOT})\b )""",
-    re.VERBOSE,
-)
-_INSTALLS_PROJECT = r"\binstall\b[^\n]*[ \t](?:-[re]|--requirement|--editable|\.)(?!\S)"
-#: How a container or a job gets code of the project, or runs it.
-_GETS_CODE = re.compile(
-    rf"""\b(?:volumes|volumeMounts|build|checkout)\b | \.(?:py|ipynb)\b | \bpytest\b
-    | \bpython[\d.]*["']?,?[ \t] | {_INSTALLS_PROJECT}""",
-    re.VERBOSE,
-)
-#: A file that Python runs, and what may run other code of the project.
-_RUNS_FILE = re.compile(r"""\bpython[\d.]*["']?,?[ \t]+["']?[\w./-]+\.py\b""")
-_RUNS_MORE = re.compile(
-    rf"""\.(?:py|ipynb|sh)\b | \b(?:make|nox|poetry|pytest|tox|uv)\b | \bpython[\d.]*["']?,?[ \t]
-    | {_INSTALLS_PROJECT}""",
-    re.VERBOSE,
-)
+#: How a container or a job gets code of the project, besides its commands.
+_GETS_CODE = re.compile(r"\b(?:volumes|volumeMounts|build|checkout)\b")
 
 
-def _is_bare(text: str) -> bool:
-    return _GETS_CODE.search(_OTHERS.sub("", text)) is None
+def _is_bare(text: str, kind: Kind) -> bool:
+    """Whether nothing in a text runs or installs code of the project."""
+    return _GETS_CODE.search(text) is None and _uses(text, kind) == {""}
 
 
-def _is_direct(text: str) -> bool:
-    """Whether the only programs of the project in a text are files that Python runs."""
-    others = _OTHERS.sub("", text)
-    rest = _RUNS_FILE.sub("", others)
-    return rest != others and _RUNS_MORE.search(rest) is None
+def _uses(text: str, kind: Kind) -> set[str]:
+    """Return how commands in a text use code of the project."""
+    return {"", *map(acts.uses_code, commands_in(Document(kind, [Segment(text)])))}
 
 
 def _in_yaml(text: str) -> Iterator[Part]:
@@ -248,6 +232,11 @@ def _without_texts(text: str) -> str:
     return "".join([*pieces, text[at:]])
 
 
+def _is_direct(text: str) -> bool:
+    """Whether the only programs of the project in YAML are files that Python runs."""
+    return _uses(text, "cluster") == {"", "file"}
+
+
 def _blocks(text: str, start: int, stop: int) -> Iterator[Part]:
     """Yield the services, jobs and containers in one document of YAML."""
     at = start
@@ -259,7 +248,7 @@ def _blocks(text: str, start: int, stop: int) -> Iterator[Part]:
             is_item = header["key"] == "jobs" and block.lstrip().startswith("-")
             target = _TARGET.search(block)
             name = target[1].lower() if target else ""
-            is_bare = not is_item and _is_bare(block)
+            is_bare = not is_item and _is_bare(block, "cluster")
             yield Part(((first, last),), name, is_bare=is_bare, is_direct=_is_direct(block))
     if at == start and _SCRIPT.search(text, start, stop):
         for first, last in _children(text, start, stop, -1):

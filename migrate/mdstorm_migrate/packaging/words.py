@@ -131,7 +131,8 @@ def shell(text: str) -> Sequence[Command]:
 
 #: Words of which one is in each command that anything is asked about.
 _ASKED = re.compile(
-    r"pip|install|python|storm|conda|\.py\b|-m\b|\b(?:add|cd|make|uv|uvx|py)\b", re.I
+    r"pip|install|python|storm|conda|\.(?:py|ipynb|sh)\b|-m\b|\b(?:add|cd|make|nox|tox|pytest|uvx?|py)\b",
+    re.IGNORECASE,
 )
 
 
