@@ -200,3 +200,16 @@ def test_state_after_loading_one_and_setting_the_epoch_is_of_that_epoch(
     loader.dataset.set_epoch(2)
     resumed.load_state_dict(loader.state_dict() or {})
     assert column(resumed) == column(loader)
+
+
+@pytest.mark.parametrize("dataset", [StreamingDataset, OwnStates])
+def test_state_after_a_left_peek_is_the_beginning(
+    tmp_path: Path, dataset: type[StreamingDataset]
+) -> None:
+    url = write_numbers(tmp_path / "data", ROWS).url
+    loader, resumed = (
+        StreamingDataLoader(dataset(local=url, order=ExactOrder()), BATCH) for _ in range(2)
+    )
+    next(iter(loader))
+    resumed.load_state_dict(loader.state_dict() or {})
+    assert column(resumed) == column(loader)
