@@ -81,6 +81,7 @@ _AREAS = {
         "unit/compat/selection",
     ],
     "mds_backend/mdstorm_backend/elastic": ["unit/mds_backend/elastic", "unit/mds_backend/loaders"],
+    "mds_backend/mdstorm_backend/format": ["unit/mds_backend/format"],
     "mds_backend/mdstorm_backend/integrations": ["unit/mds_backend/loaders"],
     "mds_backend/mdstorm_backend/loaders/tf": ["unit/mds_backend/loaders"],
     "mds_backend/mdstorm_backend/loaders/torch": ["unit/mds_backend/loaders"],

@@ -332,6 +332,7 @@ def test_int_takes_integers_of_python_and_numpy(value: Any) -> None:
             (AttributeError,),
             "'x{79}…: expected bytes, found str",
         ),
+        ("bytes", "x" * 78, errors.EncodingTypeError, (AttributeError,), "'x{78}': expected bytes"),
         ("ndarray", MASKED, errors.EncodingError, (), "masked elements.*use .filled"),
         ("ndarray:float64:2", MASKED, errors.EncodingError, (), "masked elements"),
         ("int", np.ma.masked, errors.EncodingError, (), "masked elements"),
