@@ -49,6 +49,13 @@ def test_loop_left_after_some_steps_resumes_in_a_new_loader(page: Any, steps: in
     assert sorted(seen + rest) == sorted([*range(ROWS)] * (2 if steps == 100 else 1))
 
 
+def test_state_after_a_peek_has_all_rows(page: Any) -> None:
+    loader, resumed = loader_of(page), loader_of(page)
+    some(loader, 1)
+    resumed.load_state_dict(loader.state_dict())
+    assert sorted(column(resumed)) == list(range(ROWS))
+
+
 def test_loop_without_a_state_begins_a_new_epoch_after_a_break(page: Any) -> None:
     loader = loader_of(page)
     first = some(loader, 2)
