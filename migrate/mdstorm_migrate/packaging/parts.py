@@ -25,7 +25,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Part:
+class DocumentPart:
     """A part of a document.
 
     Attributes
@@ -56,7 +56,7 @@ class Part:
         return any(start <= position < stop for start, stop in self.spans)
 
 
-def parts_of(document: Document, module: PythonModule | None = None) -> list[Part]:
+def parts_of(document: Document, module: PythonModule | None = None) -> list[DocumentPart]:
     """Return the parts of a document, in textual order after the first one; none if it is one."""
     text = document.text
     is_divided = document.kind in ("cluster", "docker")  # also without their names
@@ -73,14 +73,14 @@ def parts_of(document: Document, module: PythonModule | None = None) -> list[Par
         found = list(_in_yaml(text))
     elif document.kind == "setup_cfg":
         found = [
-            Part((one.span(),), is_bare=_is_bare(one[0], document.kind))
+            DocumentPart((one.span(),), is_bare=_is_bare(one[0], document.kind))
             for one in _TESTENV.finditer(text)
         ]
     else:
         found = []
     if not found:
         return []
-    rest = Part(tuple(_between((one.spans[0] for one in found), len(text))))
+    rest = DocumentPart(tuple(_between((one.spans[0] for one in found), len(text))))
     return [replace(one, above=frozenset({number})) for number, one in enumerate([rest, *found])]
 
 
@@ -100,7 +100,7 @@ def _between(spans: Iterable[Span], end: int) -> Iterator[Span]:
         at = stop
 
 
-def _commands(module: PythonModule) -> Iterator[Part]:
+def _commands(module: PythonModule) -> Iterator[DocumentPart]:
     """Yield the strings that install Petastorm and run what only Petastorm has."""
     for string in module.scopes.strings if "install" in module.text else ():
         value = str(string.value)
@@ -108,10 +108,10 @@ def _commands(module: PythonModule) -> Iterator[Part]:
         if not is_installing or is_docstring(module, string):
             continue
         if any(isinstance(one, Finding) for one in runs_in_string(value, shell(value), "")):
-            yield Part((module.span(string),), is_bare=_is_bare(value, "shell"))
+            yield DocumentPart((module.span(string),), is_bare=_is_bare(value, "shell"))
 
 
-def _sessions(module: PythonModule) -> Iterator[Part]:
+def _sessions(module: PythonModule) -> Iterator[DocumentPart]:
     """Yield nox's sessions that install Petastorm and run what only Petastorm has."""
     for one in module.scopes.nodes[ast.FunctionDef] if "session.install(" in module.text else ():
         start, stop = module.span(one)
@@ -120,7 +120,7 @@ def _sessions(module: PythonModule) -> Iterator[Part]:
         is_installing = _INSTALLS.search(text) is not None
         ran = runs(text, "", commands_of(text, "python")) if is_installing else ()
         if any(isinstance(found, Finding) and found.holds for found in ran):
-            yield Part(((start, stop),), is_bare=_is_bare(text, "python"), function=one)
+            yield DocumentPart(((start, stop),), is_bare=_is_bare(text, "python"), function=one)
 
 
 _INSTALLS = re.compile(rf"\bsession\.install\((?:[^()]|\([^()]*\))*[\"']{OLD_ROOT}\b")
@@ -128,7 +128,7 @@ _INSTALLS = re.compile(rf"\bsession\.install\((?:[^()]|\([^()]*\))*[\"']{OLD_ROO
 _PACKAGES = ("packages_to_install", "requirements")
 
 
-def _environments(module: PythonModule) -> Iterator[Part]:
+def _environments(module: PythonModule) -> Iterator[DocumentPart]:
     """Yield the lists of packages for a function, which is decorated, or given to the same call."""
     if not any(word in module.text for word in _PACKAGES):
         return
@@ -145,7 +145,7 @@ def _environments(module: PythonModule) -> Iterator[Part]:
             for one in (functions.get(one.id) for one in given if isinstance(one, ast.Name)):
                 function = one or function
             if isinstance(function, ast.FunctionDef):
-                yield Part((module.span(word.value),), is_bare=True, function=function)
+                yield DocumentPart((module.span(word.value),), is_bare=True, function=function)
 
 
 _TESTENV = re.compile(r"^\[testenv:[^\n]*\n(?:(?!\[)[^\n]*(?:\n|\Z))*", re.MULTILINE)
@@ -158,21 +158,21 @@ _STAGE = re.compile(
 _OF_STAGE = re.compile(r"\bfrom=([\w.-]+)")
 
 
-def _stages(text: str) -> list[Part]:
+def _stages(text: str) -> list[DocumentPart]:
     """Return the stages of a Dockerfile that has several."""
     found = list(_STAGE.finditer(text))
     if len(found) < 2:
         return []
     starts = [one.start() for one in found]
     numbers: dict[str, int] = {}
-    parts = [Part(((0, starts[0]),), above=frozenset({0}))]
+    parts = [DocumentPart(((0, starts[0]),), above=frozenset({0}))]
     for number, one in enumerate(found, 1):
         span = one.start(), [*starts, len(text) + 1][number]
         own = map(str.lower, _OF_STAGE.findall(text, *span))
         above = {numbers[word] for word in (one["base"].lower(), *own) if word in numbers}
         above = {number}.union(*(parts[other].above for other in above))
         name = (one["name"] or "").lower()
-        parts.append(Part((span,), name, frozenset(above)))
+        parts.append(DocumentPart((span,), name, frozenset(above)))
         numbers |= {name or str(number - 1): number, str(number - 1): number}
     return parts
 
@@ -205,13 +205,13 @@ def _uses(text: str, kind: Kind) -> set[str]:
     return {"", *map(acts.uses_code, commands_in(Document(kind, [Segment(text)])))}
 
 
-def _in_yaml(text: str) -> Iterator[Part]:
+def _in_yaml(text: str) -> Iterator[DocumentPart]:
     """Yield the services, jobs and containers in YAML, and other documents if it has several."""
     text = _without_texts(text)
     starts = [0, *(one.start() for one in _DOCUMENT.finditer(text))]
     for start, stop in pairwise([*starts, len(text) + 1]):
         found = list(_blocks(text, start, stop))
-        yield from found or ([Part(((start, stop),))] if len(starts) > 1 else ())
+        yield from found or ([DocumentPart(((start, stop),))] if len(starts) > 1 else ())
 
 
 def _without_texts(text: str) -> str:
@@ -237,7 +237,7 @@ def _is_direct(text: str) -> bool:
     return _uses(text, "cluster") == {"", "file"}
 
 
-def _blocks(text: str, start: int, stop: int) -> Iterator[Part]:
+def _blocks(text: str, start: int, stop: int) -> Iterator[DocumentPart]:
     """Yield the services, jobs and containers in one document of YAML."""
     at = start
     for header in _HEADER.finditer(text, start, stop):
@@ -249,11 +249,11 @@ def _blocks(text: str, start: int, stop: int) -> Iterator[Part]:
             target = _TARGET.search(block)
             name = target[1].lower() if target else ""
             is_bare = not is_item and _is_bare(block, "cluster")
-            yield Part(((first, last),), name, is_bare=is_bare, is_direct=_is_direct(block))
+            yield DocumentPart(((first, last),), name, is_bare=is_bare, is_direct=_is_direct(block))
     if at == start and _SCRIPT.search(text, start, stop):
         for first, last in _children(text, start, stop, -1):
             if _SCRIPT.search(text, first, last):
-                yield Part(((first, last),), is_direct=_is_direct(text[first:last]))
+                yield DocumentPart(((first, last),), is_direct=_is_direct(text[first:last]))
 
 
 def _children(text: str, start: int, stop: int, above: int) -> Iterator[Span]:

@@ -44,7 +44,7 @@ from mdstorm_migrate.packaging.lists import (
     names_beside,
     required_names,
 )
-from mdstorm_migrate.packaging.parts import Part, parts_of
+from mdstorm_migrate.packaging.parts import DocumentPart, parts_of
 from mdstorm_migrate.packaging.strings import commands_of_string, is_module_run, required_in
 from mdstorm_migrate.packaging.words import COMMANDS, instructions
 from mdstorm_migrate.petastorm.absent import CONVERTER_FILES, UNMISTAKABLE
@@ -222,7 +222,7 @@ class Facts:
         The facts about its parts that are installed separately, and first, about what is in none;
         empty if it has no parts.
     name, above, is_direct
-        Of a part: see `packaging.parts.Part`.
+        Of a part: see `packaging.parts.DocumentPart`.
     on_databricks : bool
         Whether it is made for Databricks, which provides Spark.
     builds_session : bool
@@ -488,7 +488,7 @@ def _links(path: Path, text: str, known: Parsed | None) -> Links:
 
 
 def _imports(
-    path: Path, text: str, known: Parsed | None, links: Links, parts: Sequence[Part] = ()
+    path: Path, text: str, known: Parsed | None, links: Links, parts: Sequence[DocumentPart] = ()
 ) -> Iterator[str]:
     """Yield the dotted names that a file imports, configures or runs, outside of these parts."""
     if is_code(path):
@@ -575,7 +575,7 @@ def _imported_by_name(module: PythonModule) -> Iterator[str]:
             yield from (one for one in values if is_known(one) and is_within(one, NEW_ROOT))
 
 
-def _run_by_code(module: PythonModule, parts: Sequence[Part]) -> Iterator[str]:
+def _run_by_code(module: PythonModule, parts: Sequence[DocumentPart]) -> Iterator[str]:
     """Yield the modules that strings in commands name, and the libraries whose scripts they run."""
 
     def is_outside(string: ast.Constant) -> bool:
