@@ -5,6 +5,7 @@ The values that shards store are in `tests/contract/test_borders.py`.
 
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from mdstorm_backend.format.compression import (
     decompress_unsized,
     levels_of,
 )
+from mdstorm_backend.format.encodings.binary import value_size
 from mdstorm_backend.format.encodings.image_memory import check_size
 from mdstorm_backend.format.index import check_basename, check_count, check_depth, check_sizes
 from mdstorm_backend.format.values.arrow_types import SparkType
@@ -61,6 +63,11 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], list[Any], list[Any]]] = {
     ),
     "depth of an index": (lambda depth: check_depth(nested(depth), "it"), [0, 199], [200]),
     "pixels of an image": (lambda width: check_size(width, 2, 8, 512), [0, 255, 256], [257]),
+    "size of a user's values": (
+        lambda size: value_size(SimpleNamespace(encode=bytes, decode=bytes, size=size)),
+        [1, 2],
+        [0, -1],
+    ),
     "digits of two columns": (
         lambda scale: common_type(pa.decimal128(20, 0), pa.decimal128(20, scale)),
         [0, 17, 18],
