@@ -112,7 +112,7 @@ class BlockPasses(LoaderPasses):
 
     def set_epoch(self, loader: Any, epoch: int) -> None:
         """Choose the epoch of the next iteration."""
-        # Make the dataset move only this loader's position.
+        # From now on, the state of the dataset is this loader's.
         source_of(loader)._mdstorm.latest = self.loop(loader)
         super().set_epoch(loader, epoch)
 

@@ -213,6 +213,15 @@ def test_set_epoch_while_workers_read_a_pass_does_not_change_its_state(url: str)
     assert dataset.state_dict(0)["epoch"] == 5
 
 
+def test_state_after_set_epoch_of_a_loader_is_of_that_loader(url: str) -> None:
+    dataset = dataset_of(url, "exact")
+    other, loader = loader_of(dataset), StreamingDataLoader(dataset, BATCH + 1)
+    iterator = iter(other)
+    next(iterator)
+    loader.set_epoch(2)
+    assert dataset.state_dict() == loader.state_dict() != other.state_dict()
+
+
 def test_copy_made_after_an_epoch_without_batches_begins_with_the_next_epoch(url: str) -> None:
     loader = loader_in("elastic", url, ROWS + 1, drop_last=True)
     assert rows(loader) == []
