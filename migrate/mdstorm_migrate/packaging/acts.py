@@ -318,13 +318,13 @@ def is_begun(command: Command) -> bool:
 
 def looks_for(commands: Sequence[Command], at: int, name: str) -> Word | None:
     """Return the word by which a command looks for a distribution among the installed ones."""
-    words = command = commands[at].words
+    words = commands[at].words
     texts = _texts(words)
     if _lists_packages(commands[at], ("show",)) and name in texts:
         return words[texts.index(name)]
     is_piped = at > 0 and commands[at].after in ("|", "|&")
     if is_piped and _lists_packages(commands[at - 1], ("freeze", "list")) and "grep" in texts:
-        for word in command:
+        for word in words:
             if (start := word.text.find(name)) >= 0:
                 return Word(name, word.start + start)
     return None

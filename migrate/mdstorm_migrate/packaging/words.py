@@ -140,13 +140,9 @@ def _may_run(text: str) -> bool:
     return _ASKED.search(text) is not None
 
 
+@lru_cache(maxsize=16)
 def commands_of(text: str, kind: Kind) -> Sequence[Command]:
     """Return the commands in the text of a document, in which nothing is shown to people."""
-    return _commands_of(text, kind)
-
-
-@lru_cache(maxsize=16)
-def _commands_of(text: str, kind: Kind) -> Sequence[Command]:
     find = _FINDERS.get(kind)
     return tuple(find(text)) if find is not None and _may_run(text) else ()
 
