@@ -15,6 +15,7 @@ from numbers import Integral, Real
 from types import NoneType
 from typing import Any, ParamSpec, TypeGuard, TypeVar
 
+from mdstorm_backend.base.plain_files import Buffer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 _Arguments = ParamSpec("_Arguments")
@@ -222,7 +223,7 @@ def overrides(thing: object, base: type, *names: str) -> bool:
     return any(getattr(type(thing), name) is not getattr(base, name) for name in names)
 
 
-def parse_json(text: bytes | bytearray | memoryview | str, **options: Any) -> Any:
+def parse_json(text: Buffer | str, **options: Any) -> Any:
     """Parse JSON like `json.loads`, but raise ValueError for any invalid string.
 
     Raises

@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from typing import TypeAlias
+
+#: The content of a file, in memory or mapped.
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 def open_plain(path: str, flags: int = os.O_RDONLY) -> int:

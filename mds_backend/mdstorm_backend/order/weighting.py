@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from mdstorm_backend.base import cached_property, choose_among
 from mdstorm_backend.base.checks import check_text, is_integer
+from mdstorm_backend.base.plain_files import Buffer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm_backend.order.chunk import Numbers
 
@@ -48,7 +49,7 @@ class WeighedRows(Protocol):
     def stored_numbers(self, numbers: Any) -> Any:
         """Return the numbers that rows have in the whole dataset."""
 
-    def keep_values(self, column: str, what: str, make: Make) -> bytes | bytearray | memoryview:
+    def keep_values(self, column: str, what: str, make: Make) -> Buffer:
         """Return what is made from a column, once on each machine; `what` describes it."""
 
 
@@ -74,7 +75,7 @@ class RowWeights:
         return cls(values, _hash_of(values.astype("<u4", copy=False)))
 
     @classmethod
-    def from_bytes(cls, content: bytes | bytearray | memoryview) -> RowWeights:
+    def from_bytes(cls, content: Buffer) -> RowWeights:
         """Return the weights from their bytes, which `values` shares."""
         return cls(
             np.frombuffer(content, "<u4", offset=_HASH_BYTES), bytes(content[:_HASH_BYTES]).decode()

@@ -6,8 +6,9 @@ by a local path. `Location` is one directory behind such a URL.
 
 from __future__ import annotations
 
+from mdstorm_backend.base.plain_files import Buffer
 from mdstorm_backend.storage.filesystems import check_scheme, open_filesystem, use_no_executors
-from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file, tag_of
+from mdstorm_backend.storage.local_files import Arrival, map_file, tag_of
 from mdstorm_backend.storage.location import (
     LOCAL_ROOT,
     Location,

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from mdstorm_backend import errors
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from mdstorm_backend.base.plain_files import Buffer
 
 #: Errors of file systems that do not support memory maps, such as object store mounts.
 _NO_MAPS = {errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP}

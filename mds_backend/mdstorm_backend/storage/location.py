@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mdstorm_backend.base.checks import check_mapping
+from mdstorm_backend.base.plain_files import Buffer
 from mdstorm_backend.errors import ArgumentTypeError, CredentialsError, StorageError
 from mdstorm_backend.storage import (
     filesystems,
@@ -336,7 +337,7 @@ class Location:
         return version_of(info) or str(info.get("created") or "")  # in memory
 
     @_repeated_after_expiry
-    def read(self, name: str) -> local_files.Buffer:
+    def read(self, name: str) -> Buffer:
         """Return the content of a file.
 
         Returns
@@ -466,7 +467,7 @@ class Location:
             raise IsADirectoryError(f"{self.file_url(name)} is a directory")
         return None
 
-    def write(self, name: str, buffers: Iterable[local_files.Buffer]) -> None:
+    def write(self, name: str, buffers: Iterable[Buffer]) -> None:
         """Write a file atomically.
 
         On a local disk, a temporary file is renamed. Elsewhere the bytes are joined in memory and

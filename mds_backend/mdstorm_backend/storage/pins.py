@@ -22,8 +22,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from mdstorm_backend.base import map_files
+from mdstorm_backend.base.plain_files import Buffer
 from mdstorm_backend.errors import DatasetChangedError
-from mdstorm_backend.storage.local_files import Buffer, map_file
+from mdstorm_backend.storage.local_files import map_file
 
 _SECOND = 10**9
 #: Precisions of the times that file systems, archives and copies keep, in nanoseconds.
