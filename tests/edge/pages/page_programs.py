@@ -1,6 +1,7 @@
 """Run the first blocks of a page over Parquet instead of a DataFrame, and use what they define."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,15 @@ _OF_SPARK = re.compile(
 _CONVERTER = re.compile(r"(?<=^converter = )make_spark_converter\((?:[^()]|\([^()]*\))*\)", re.M)
 
 
+def text_of(page: str, blocks: slice, tmp_path: Path) -> str:
+    """Return blocks of a page without Spark, and with their own directories."""
+    text = "".join(block for _, block in python_blocks(DOCS / page)[blocks])
+    return _OF_SPARK.sub("", with_own_directories(text, tmp_path))
+
+
 def program_of(page: str, blocks: slice, data: Path, tmp_path: Path) -> str:
     """Return blocks of a page as a program whose converter reads the files at `data`."""
-    text = "".join(block for _, block in python_blocks(DOCS / page)[blocks])
-    text = _OF_SPARK.sub("", with_own_directories(text, tmp_path))
+    text = text_of(page, blocks, tmp_path)
     return _CONVERTER.sub(f"make_spark_converter({str(data)!r})", text)
 
 
@@ -50,3 +56,9 @@ def some(loader: Any, count: int, name: str = "id") -> list[Any]:
         if step == count:
             break
     return found
+
+
+def of_tensorflow(dataset: Any) -> Iterator[dict[str, Any]]:
+    """Yield the batches of a ``tf.data.Dataset`` as the other functions take them."""
+    for batch in dataset:
+        yield {name: values.numpy() for name, values in batch._asdict().items()}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.edge.pages.page_programs import column, run_blocks, some
+from tests.edge.pages.page_programs import column, of_tensorflow, run_blocks, some
 
 PAGE = "how-to/choose-rows.md"
 
@@ -63,3 +63,18 @@ def test_another_choice_of_rows_refuses_a_state(page: Any) -> None:
     some(train, 3)
     with pytest.raises(ValueError, match="rows"):
         make(rows=page["is_test"], **options).load_state_dict(train.state_dict())
+
+
+def test_tensorflow_has_the_chosen_rows_in_each_loop_and_on_two_ranks(page: Any) -> None:
+    make, options = page["converter"].make_tf_dataset, page["options"]
+    tested = np.flatnonzero(page["is_test"]).tolist()
+    dataset = make(rows=page["is_test"], **options)
+    some(of_tensorflow(dataset), 2)
+    for _ in range(2):
+        assert sorted(column(of_tensorflow(dataset))) == tested
+    shares = [
+        column(of_tensorflow(make(where=[("id", "<", 30)], cur_shard=r, shard_count=2, **options)))
+        for r in range(2)
+    ]
+    assert list(map(len, shares)) == [15, 15]
+    assert sorted(shares[0] + shares[1]) == list(range(30))

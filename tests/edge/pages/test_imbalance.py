@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.edge.pages.page_programs import column, run_blocks, some
+from tests.edge.pages.page_programs import column, of_tensorflow, run_blocks, some
 
 X = np.arange(200) / 200
 LABELS = (np.arange(200) % 10 == 0).astype(int)
@@ -64,3 +64,14 @@ def test_array_of_weights_leaves_out_rows_of_weight_zero_in_each_pass(tmp_path: 
         found = column(loader, "x")
         assert len(found) == 300
         assert min(found) >= 50 / 200
+
+
+def test_tensorflow_draws_the_classes_equally_often_in_each_loop(tmp_path: Path) -> None:
+    table = pa.table({"x": X, "label": LABELS})
+    names = run_blocks("how-to/imbalance.md", slice(1), table, tmp_path)
+    dataset = names["converter"].make_tf_dataset(50, num_epochs=1, balance="label", seed=7)
+    some(of_tensorflow(dataset), 2, "x")
+    for _ in range(2):
+        found = column(of_tensorflow(dataset), "label")
+        assert len(found) == 200
+        assert abs(sum(found) - 100) <= 5

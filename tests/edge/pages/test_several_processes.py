@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.edge.pages.page_programs import column, run_blocks, some
+from tests.edge.pages.page_programs import column, of_tensorflow, run_blocks, some
 
 PAGE = "how-to/several-processes.md"
 RANKS, ROWS = 3, 10
@@ -52,3 +52,18 @@ def test_share_is_all_rows_for_a_process_that_is_alone(tmp_path: Path) -> None:
     names = run_blocks(PAGE, slice(2), pa.table({"id": np.arange(ROWS)}), tmp_path)
     assert names["rows"] == ROWS
     assert sorted(column(names["loader"])) == [*range(ROWS)]
+
+
+def test_tensorflow_shares_cover_each_row_once_in_each_loop(converter: Any) -> None:
+    shares = [
+        converter.make_tf_dataset(2, num_epochs=1, cur_shard=r, shard_count=RANKS)
+        for r in range(RANKS)
+    ]
+    for share in shares:
+        some(of_tensorflow(share), 2)
+    for _ in range(2):
+        found = [[batch["id"].tolist() for batch in of_tensorflow(share)] for share in shares]
+        assert len({len(batches) for batches in found}) == 1
+        assert sorted(row for batches in found for batch in batches for row in batch) == [
+            *range(ROWS)
+        ]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.edge.pages.page_programs import run_blocks, some
+from tests.edge.pages.page_programs import of_tensorflow, run_blocks, some
 
 ROWS = 1000
 
@@ -51,3 +51,14 @@ def test_steps_of_a_run_that_changes_ranks_have_the_rows_that_were_read(page: An
     assert len(found) == ROWS // 100
     for one in found:
         assert one["row"] in read[one["step"], one["rank"]]
+
+
+def test_trace_of_tensorflow_is_of_the_batches_of_the_next_loop(page: Any) -> None:
+    dataset = page["converter"].make_tf_dataset(
+        50, num_epochs=1, shuffling_queue_capacity=500, seed=7
+    )
+    for steps in (1, 3):
+        some(of_tensorflow(dataset), steps)
+        trace = dataset.trace()
+        batches = [batch["id"].tolist() for batch in of_tensorflow(dataset)]
+        assert [trace.rows(step).tolist() for step in range(len(batches))] == batches
