@@ -258,8 +258,10 @@ def test_trace_names_the_rows_that_each_rank_reads(stores: dict[str, Path], kind
         read = [[program.ids(batch) for batch in loader] for loader in loaders]
         assert {len(batches) for batches in read} == {trace.num_batches()}, program
         for rank, batches in enumerate(read):
-            for number, rows in enumerate(batches):
-                assert trace.rows(number, rank).tolist() == rows, program
+            rows = [row for batch in batches for row in batch]
+            assert trace.rows(range(len(batches)), rank).tolist() == rows, program
+            last = len(batches) - 1
+            assert trace.rows(last, rank).tolist() == batches[last], program
         times = Counter[tuple[int, int, int]](
             (row, number, rank)
             for rank, batches in enumerate(read)

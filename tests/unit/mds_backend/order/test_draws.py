@@ -2,9 +2,8 @@
 
 import numpy as np
 import numpy.typing as npt
-from tests.unit.mds_backend.order.test_order import batches_of
 
-from mdstorm_backend.order import Batching, Position, WeightedOrder
+from mdstorm_backend.order.chunk import numbers_of
 from mdstorm_backend.order.draws import Draws
 from mdstorm_backend.order.weighting import RowWeights
 
@@ -12,10 +11,9 @@ from mdstorm_backend.order.weighting import RowWeights
 def drawn(values: npt.NDArray[np.uint32], shard: int, size: int, epoch: int) -> list[int]:
     """Return the rows that an epoch draws."""
     bounds = np.arange(0, len(values) + 1, shard)
-    draws = Draws(RowWeights.of(values), bounds, size, True, "")
-    order = WeightedOrder(seed=3, shuffle_shards=True, draws=draws)
-    plan = order.plan(Batching(100), bounds, Position(epoch), "")
-    return [row for batch in batches_of(plan) for row in batch]
+    draws = Draws(RowWeights.of(values), bounds, size, True, "").of_epoch(3, epoch)
+    rows = [chunk for chunk in draws.drawn(range(size)) if len(chunk)]
+    return np.concatenate(list(map(numbers_of, rows))).tolist()
 
 
 def test_shards_that_alternate_between_classes_are_drawn_alike() -> None:

@@ -78,6 +78,7 @@ def test_parquet_and_mds_return_equal_tables_batches_and_samples(given_: Data, r
         (expected,) = mds.batches(everything)
         (found,) = parquet.batches(everything)
         assert list(found) == list(expected)
+        samples = [(parquet[number], mds[number]) for number in range(everything)]
         for column in parquet.schema:
             name = column.name
             is_list = pa.types.is_list(column.arrow_type)
@@ -85,8 +86,8 @@ def test_parquet_and_mds_return_equal_tables_batches_and_samples(given_: Data, r
             same = deeply_listed if deep else listed if is_list else identity
             whole = (lambda rows, same=same: list(map(same, rows))) if is_list else identity
             assert whole(found[name]) == whole(expected[name]), column
-            for number in range(everything):
-                assert same(parquet[number][name]) == same(mds[number][name]), column
+            for one, other in samples:
+                assert same(one[name]) == same(other[name]), column
 
 
 @pytest.mark.long
