@@ -133,7 +133,7 @@ class Audit:
 
 
 def audit(
-    found: Iterable[Path | Skipped],
+    discovered: Iterable[Path | Skipped],
     settings: Settings,
     jobs: int = 1,
     others: Sequence[Path] = (),
@@ -142,7 +142,7 @@ def audit(
 
     Parameters
     ----------
-    found : iterable of Path or Skipped
+    discovered : iterable of Path or Skipped
         The results of `discover`.
     settings : Settings
         The selected rules.
@@ -151,7 +151,7 @@ def audit(
     others : sequence of Path
         Other files of the project, which determine what requirements need.
     """
-    scanned = list(found)
+    scanned = list(discovered)
     paths = [one for one in scanned if isinstance(one, Path)]
     settings = replace(settings, todo=False)  # TODO comments would count as edits
     examined = examine(paths, settings, jobs, others, code_in_skipped(scanned))

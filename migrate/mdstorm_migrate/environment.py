@@ -282,31 +282,32 @@ def _old_pythons(document: Document) -> Iterator[tuple[int, StatedVersion]]:
     needed = supported_pythons()
     text = document.text
     old: dict[str, int] = {}
-    for found in _PYTHONS.finditer(text):
-        start = found.start("value")
+    for listed in _PYTHONS.finditer(text):
+        start = listed.start("value")
         if not is_commented_out(text, start, ANY):
-            for version in _NUMBERS.findall(found["value"]):
+            for version in _NUMBERS.findall(listed["value"]):
                 if not needed.contains(version):
                     old.setdefault(version, text.index(version, start))
-    for found in _ENVIRONMENTS.finditer(text):
-        for one in _FACTOR.finditer(text, *found.span()):
+    for environments in _ENVIRONMENTS.finditer(text):
+        for one in _FACTOR.finditer(text, *environments.span()):
             for minor in re.findall(r"3\.?(\d+)", one["value"]):
                 if not needed.contains(f"3.{minor}"):
                     old.setdefault(f"3.{minor}", one.start())
     for version in sorted(old, key=Version):
         yield min(old.values()), StatedVersion("python", "Python ", version)
-    for found in _SUPPORTED_PYTHONS.finditer(text):
-        group = found.lastgroup or ""
-        if is_commented_out(text, found.start(group), ANY):
+    for declared in _SUPPORTED_PYTHONS.finditer(text):
+        group = declared.lastgroup or ""
+        if is_commented_out(text, declared.start(group), ANY):
             continue
-        specifier = _specifier(found[group].strip())
+        stated = declared[group].strip()
+        specifier = _specifier(stated)
         # A project is resolved or installed for every Python version that it declares.
         named = () if group == "conda" else _PYTHON_VERSIONS
         if specifier is not None and (
             not has_version(specifier, needed)
             or any(specifier.contains(one) and not needed.contains(one) for one in named)
         ):
-            yield found.start(group), StatedVersion("python", "for Python ", found[group].strip())
+            yield declared.start(group), StatedVersion("python", "for Python ", stated)
 
 
 def _old_runtimes(document: Document) -> Iterator[tuple[int, StatedVersion]]:

@@ -213,7 +213,7 @@ class Document:
         except (tokenize.TokenError, SyntaxError):
             return  # the parser has accepted the code, so keep the comments found so far
 
-    def in_file(self, found: _Found, file: Lines) -> _Found:
+    def in_file(self, in_document: _Found, file: Lines) -> _Found:
         """Return an edit or a finding with its span, line and column in the file.
 
         Raises
@@ -221,21 +221,21 @@ class Document:
         EditError
             If the span crosses cells or covers text that is not in the file.
         """
-        segment, first = self.segment_at(found.start)
-        if segment.placement is None and found.stop == first > 0:  # the end of a cell
+        segment, first = self.segment_at(in_document.start)
+        if segment.placement is None and in_document.stop == first > 0:  # the end of a cell
             segment, first = self.segment_at(first - 1)
-        start, stop = found.start - first, found.stop - first
+        start, stop = in_document.start - first, in_document.stop - first
         if segment.placement is None or stop > len(segment.text):
-            raise EditError(f"{found.rule} spans cells at character {found.start:,}")
+            raise EditError(f"{in_document.rule} spans cells at character {in_document.start:,}")
         at, until = segment.placement.span(start, stop)
         line, column = file.place(at)
         if segment.cell is not None:
             line, column = segment.lines.place(start)
             line += segment.first_line
         changes: dict[str, Any] = {"start": at, "stop": until, "line": line, "column": column}
-        if isinstance(found, Edit):
-            changes["replacement"] = segment.placement.spell(found.replacement, start, stop)
-        return replace(found, **changes, cell=segment.cell)
+        if isinstance(in_document, Edit):
+            changes["replacement"] = segment.placement.spell(in_document.replacement, start, stop)
+        return replace(in_document, **changes, cell=segment.cell)
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*pieces, text[position:]])
 
 
-def moved_by(edits: Sequence[Edit], before: str, found: Finding, lines: Lines) -> Finding:
+def moved_by(edits: Sequence[Edit], before: str, finding: Finding, lines: Lines) -> Finding:
     """Return a finding with the place that it has once a file's edits are applied.
 
     Parameters
@@ -206,20 +206,20 @@ def moved_by(edits: Sequence[Edit], before: str, found: Finding, lines: Lines) -
     edits : sequence of Edit
     before : str
         The text of the file.
-    found : Finding
+    finding : Finding
     lines : Lines
         The lines of the file with the edits.
     """
-    earlier = [edit for edit in edits if edit.stop <= found.start]
+    earlier = [edit for edit in edits if edit.stop <= finding.start]
     shift = sum(len(edit.replacement) - (edit.stop - edit.start) for edit in earlier)
-    start, stop = found.start + shift, found.stop + shift
+    start, stop = finding.start + shift, finding.stop + shift
     line, column = lines.place(start)
-    if found.cell is not None:
-        in_cell = [edit for edit in earlier if edit.cell == found.cell]
+    if finding.cell is not None:
+        in_cell = [edit for edit in earlier if edit.cell == finding.cell]
         added = (one.replacement.count("\\n") for one in in_cell)  # as JSON has it
         removed = (before.count("\\n", one.start, one.stop) for one in in_cell)
-        line, column = found.line + sum(added) - sum(removed), found.column
-    return replace(found, start=start, stop=stop, line=line, column=column)
+        line, column = finding.line + sum(added) - sum(removed), finding.column
+    return replace(finding, start=start, stop=stop, line=line, column=column)
 
 
 def unified_diff(before: str, after: str, path: str) -> str:

@@ -44,16 +44,20 @@ class Wanted:
         from packaging.requirements import InvalidRequirement, Requirement
 
         try:
-            found = Requirement(_with_name(text.strip()))
+            requirement = Requirement(_with_name(text.strip()))
         except InvalidRequirement:
-            found = None
-        if found is None or found.name.lower() != "mdstorm" or found.marker is not None:
+            requirement = None
+        if (
+            requirement is None
+            or requirement.name.lower() != "mdstorm"
+            or requirement.marker is not None
+        ):
             raise RequirementError(
                 f"{text!r} does not require mdstorm; write it as `mdstorm[torch]==0.2.*`, or pass "
                 "the path or URL of a wheel"
             )
-        version = f" @ {found.url}" if found.url else str(found.specifier)
-        return cls(tuple(sorted(found.extras)), version)
+        version = f" @ {requirement.url}" if requirement.url else str(requirement.specifier)
+        return cls(tuple(sorted(requirement.extras)), version)
 
 
 def _with_name(text: str) -> str:

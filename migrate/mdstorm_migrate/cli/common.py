@@ -103,12 +103,12 @@ def read_config(path: Path) -> Config:
         tables = tomllib.loads(text) if "mdstorm" in text else {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-    found = _table(path, "tool", tables)
-    found = _table(path, "tool.mdstorm", found)
-    _check_keys(path, "tool.mdstorm", found, {"migrate"})
-    found = _table(path, TABLE, found)
-    _check_keys(path, TABLE, found, {field.name for field in fields(Config)})
-    return Config(**{name: _value(path, name, value) for name, value in found.items()})
+    tools = _table(path, "tool", tables)
+    mdstorm = _table(path, "tool.mdstorm", tools)
+    _check_keys(path, "tool.mdstorm", mdstorm, {"migrate"})
+    options = _table(path, TABLE, mdstorm)
+    _check_keys(path, TABLE, options, {field.name for field in fields(Config)})
+    return Config(**{name: _value(path, name, value) for name, value in options.items()})
 
 
 def _table(path: Path, name: str, around: dict[str, Any]) -> dict[str, Any]:

@@ -200,15 +200,15 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     diff = options["diff"] and not any(path is None for path, _ in reports)
     config = common.find_config(roots)
     settings = _settings(config, options)
-    found = list(common.found_files(roots, config, options))
-    skipped = [one for one in found if isinstance(one, Skipped)]
+    discovered = list(common.found_files(roots, config, options))
+    skipped = [one for one in discovered if isinstance(one, Skipped)]
     report = Report(settings, options["write"], skipped=skipped)
     printer = Printer(diff, options["quiet"], options["verbose"])
     for one in skipped:
         printer.skipped(one)
-    paths = [one for one in found if isinstance(one, Path)]
+    paths = [one for one in discovered if isinstance(one, Path)]
     examined = examine(
-        paths, settings, common.jobs_of(options), project_of(roots), code_in_skipped(found)
+        paths, settings, common.jobs_of(options), project_of(roots), code_in_skipped(discovered)
     )
     outcomes = examined.outcomes
     examined.outcomes = []

@@ -104,16 +104,16 @@ def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
             )
     first, *others = old.runs
     again, now = others[0] if others else {}, new.runs[0]
-    found = [
+    verdicts = [
         _verdict(loader, again.get(key), now[key]) if key in now else _unmatched(loader, now, new)
         for key, loader in first.items()
     ]
-    found += [_unmatched(now[key], first, old) for key in now if key not in first]
-    if not others and any(verdict.differences for verdict in found):
-        for verdict in found:
+    verdicts += [_unmatched(now[key], first, old) for key in now if key not in first]
+    if not others and any(verdict.differences for verdict in verdicts):
+        for verdict in verdicts:
             if verdict.differences:
                 verdict.remarks.append("recorded once: the differing values may be random")
-    return found
+    return verdicts
 
 
 def _unmatched(
@@ -444,7 +444,7 @@ def _examples(old: Data, new: Data) -> dict[str, list[dict[str, str]]]:
     """Return examples of rows that only one side has."""
     # Each side keeps the rows with the smallest hashes. A row that one side did not keep is missing
     # from that side if its hash is smaller than a hash that the side kept.
-    found = {}
+    rows_by_side = {}
     for side, data, other in (("before", old, new), ("after", new, old)):
         known = {each["hash"] for each in other.examples}
         missing = [
@@ -453,5 +453,5 @@ def _examples(old: Data, new: Data) -> dict[str, list[dict[str, str]]]:
             if each["hash"] not in known and each["hash"] < max(known, default="")
         ]
         if missing:
-            found[side] = missing
-    return found
+            rows_by_side[side] = missing
+    return rows_by_side

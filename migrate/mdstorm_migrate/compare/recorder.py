@@ -112,7 +112,7 @@ def _hashed(words: Any, shape: tuple[int, ...]) -> Any:
     Each half is a sum of words, each mixed with the key for its position.
     """
     rows, width = words.shape
-    found = np.empty((rows, 2), np.uint64)
+    hashes = np.empty((rows, 2), np.uint64)
     step = max(1, BYTES_TOGETHER // max(8 * width, 1))
     ends = np.array([*shape, len(shape)], np.uint64)
     for lane in (0, 1):
@@ -120,8 +120,8 @@ def _hashed(words: Any, shape: tuple[int, ...]) -> Any:
         keys = _keys(width, lane)
         for start in range(0, rows, step):
             part = _mixed(words[start : start + step] ^ keys)
-            found[start : start + step, lane] = part.sum(axis=1, dtype=np.uint64) + tail
-    return _mixed(found)
+            hashes[start : start + step, lane] = part.sum(axis=1, dtype=np.uint64) + tail
+    return _mixed(hashes)
 
 
 def _total(hashes: Any, start: int = 0) -> int:
@@ -387,20 +387,20 @@ class ColumnTotals:
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON values."""
-        found: dict[str, Any] = {
+        totals: dict[str, Any] = {
             "dtypes": sorted(self.dtypes),
             "shapes": sorted(self.shapes) if len(self.shapes) <= LISTED else [SEVERAL],
             "nulls": self.nulls,
         }
         for name in ("digest", "ordered", "rest"):
-            found[name] = "{:032x}".format(getattr(self, name))
+            totals[name] = "{:032x}".format(getattr(self, name))
         if self._least <= self._greatest:
             numbers = [
                 _as_json(each) for each in (self._least, self._greatest, *self._sums.tolist())
             ]
             names = ("minimum", "maximum", "sum", "magnitude", "squares")
-            found.update(zip(names, numbers), projected=numbers[len(names) :])
-        return found
+            totals.update(zip(names, numbers), projected=numbers[len(names) :])
+        return totals
 
 
 class Pass:
@@ -480,15 +480,15 @@ class Pass:
 
     def to_json(self) -> dict[str, Any]:
         """Return the pass as JSON values."""
-        found: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "rows": self.rows,
             "sizes": self.sizes,
             "digest": "{:032x}".format(self.digest),
             "columns": {name: column.to_json() for name, column in self.columns.items()},
         }
         if self._kept:
-            found["examples"] = [{"hash": key, "row": row} for key, row in self._kept]
-        return found
+            entry["examples"] = [{"hash": key, "row": row} for key, row in self._kept]
+        return entry
 
 
 def _shown(value: Any) -> str:
@@ -655,7 +655,7 @@ class WatchedLoader:
             else:
                 self.note = "a full pass could not be read: " + self.note
 
-    def _read_again(self, found: Pass) -> None:
+    def _read_again(self, epoch: Pass) -> None:
         """Read one epoch from a new loader created with the same arguments."""
         changed: dict[str, Any] = {"num_epochs": 1}
         reader = None if self.reader is None else self.reader.call.again(**changed)
@@ -666,13 +666,13 @@ class WatchedLoader:
         with owner as entered:
             items = entered if owner is made else made
             for item in tf_elements(items) if hasattr(items, "element_spec") else items:
-                found.add(item)
-        found.flush()
+                epoch.add(item)
+        epoch.flush()
 
     def to_json(self) -> dict[str, Any]:
         """Return the loader as JSON values."""
         file, function = self.site
-        found: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "kind": self.kind,
             "file": file,
             "function": function,
@@ -681,11 +681,11 @@ class WatchedLoader:
             "passes": self.passes,
         }
         if self.reader is not None:
-            found["reader"] = {"kind": self.reader.kind, "arguments": self.reader.call.to_json()}
+            entry["reader"] = {"kind": self.reader.kind, "arguments": self.reader.call.to_json()}
         if self.data is not None:
-            found["data"] = dict(self.data.to_json(), times=self.times)
+            entry["data"] = dict(self.data.to_json(), times=self.times)
         note = self.note or (self.data is None and "no pass over it was completed")
-        return dict(found, note=note) if note else found
+        return dict(entry, note=note) if note else entry
 
 
 @contextlib.contextmanager
@@ -773,7 +773,7 @@ class LoaderRegistry:
         is_known = reference is not None and reference() is found
         return loader if is_known and not self.is_nested else None
 
-    def started(self, kind: str, call: Call, found: Any) -> Any:
+    def started(self, kind: str, call: Call, created: Any) -> Any:
         """Record a loader, and return the object to give to the program."""
         given = call.get("reader")
         reader = self.loader_of(given)
@@ -784,15 +784,15 @@ class LoaderRegistry:
             # `tf_tensors` takes one item from the reader for each run of the session, so the reader
             # is recorded as the loader.
             reader.kind, reader.site, reader.number = kind, site, number
-            return found
-        is_batched = _is_batched(kind, found if given is None else given)
+            return created
+        is_batched = _is_batched(kind, created if given is None else given)
         loader = WatchedLoader(kind, call, reader, site, number, is_batched)
         self.loaders.append(loader)
         if reader is not None:
             reader.is_used_by_loader = True
         elif given is not None:
             loader.note = "its reader was not created by make_reader or make_batch_reader"
-        return watched(found, loader)
+        return watched(created, loader)
 
     def read_full_passes(self, is_chosen: Callable[[WatchedLoader], bool] = lambda _: True) -> None:
         """Read a complete pass of each chosen loader that the program did not exhaust."""
@@ -831,18 +831,18 @@ def _is_batched(kind: str, reader: Any) -> bool:
 # --- 4. Methods of loaders -----------------------------------------------------------------------
 
 
-def watched(found: Any, loader: WatchedLoader) -> Any:
+def watched(created: Any, loader: WatchedLoader) -> Any:
     """Return the object to give to the program for a loader, and record its use.
 
     The object keeps its class, whose methods are patched to record. A tf.data dataset is replaced.
     """
-    given = tf_dataset(found, loader) if hasattr(found, "element_spec") else found
+    given = tf_dataset(created, loader) if hasattr(created, "element_spec") else created
     try:
-        REGISTRY.objects[id(found)] = weakref.ref(found), loader
+        REGISTRY.objects[id(created)] = weakref.ref(created), loader
         for method in RECORDING:
-            patch_method(type(found), method)
+            patch_method(type(created), method)
     except Exception:  # built-in classes cannot be patched
-        loader.note = "it is a {}, whose methods cannot be replaced".format(type(found).__name__)
+        loader.note = "it is a {}, whose methods cannot be replaced".format(type(created).__name__)
     return given
 
 

@@ -105,7 +105,7 @@ class Data:
     def from_json(cls, value: Mapping[str, Any]) -> Data:
         """Read the data for one pass from a recording."""
         columns = {name: RecordedColumn.from_json(each) for name, each in value["columns"].items()}
-        found = cls(
+        data = cls(
             value["rows"],
             value["sizes"],
             int(value["digest"], 16),
@@ -114,7 +114,7 @@ class Data:
         )
         # A single epoch represents all epochs if the program did not read them to the end.
         times = value.get("times", 1)
-        return found if times == 1 else found.repeated(times)
+        return data if times == 1 else data.repeated(times)
 
     def repeated(self, times: int) -> Data:
         """Return this data as if its rows had been read several times."""
@@ -245,28 +245,28 @@ def read_recording(path: str) -> Recording:
         If there is no such file, it is incomplete or not a recording, or ranks are missing.
     """
     paths = [path] if os.path.exists(path) else _paths_of_ranks(path)
-    found = [_read(one) for one in paths]
-    count = found[0]["ranks"]
-    if count > 1 and len(found) == 1:
+    recordings = [_read(one) for one in paths]
+    count = recordings[0]["ranks"]
+    if count > 1 and len(recordings) == 1:
         paths = _paths_of_ranks(path)
-        found = [_read(one) for one in paths]
-    ranks = sorted(one["rank"] for one in found)
+        recordings = [_read(one) for one in paths]
+    ranks = sorted(one["rank"] for one in recordings)
     if ranks != list(range(count)):
         raise InvalidArgumentError(
             f"{path} has recordings of ranks {ranks} out of {count}: record all ranks, and put "
             "their files in the same folder"
         )
-    number = min(len(one["runs"]) for one in found)
-    ended = [run["ended"] for one in found for run in one["runs"][:number] if run["ended"]]
+    number = min(len(one["runs"]) for one in recordings)
+    ended = [run["ended"] for one in recordings for run in one["runs"][:number] if run["ended"]]
     return Recording(
         path,
-        found[0]["program"],
-        found[0]["libraries"],
+        recordings[0]["program"],
+        recordings[0]["libraries"],
         count,
         [
             _joined(
                 RecordedLoader.from_json(each)
-                for one in found
+                for one in recordings
                 for each in one["runs"][run]["loaders"]
             )
             for run in range(number)

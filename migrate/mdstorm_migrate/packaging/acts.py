@@ -123,18 +123,18 @@ def _installed_by(name: str, verbs: dict[str, str], words: Sequence[Word]) -> In
 
 def _beside(words: Sequence[Word]) -> Installs | None:
     """Return the packages after the option of what runs a program with them."""
-    found = Installs("uv")
+    installed = Installs("uv")
     for before, word in zip(("", *(one.text for one in words)), words, strict=False):
         option, _, value = word.text.partition("=")
         if before == _WITH:
-            found.packages.append(word)
+            installed.packages.append(word)
         elif option == _WITH and value:
-            found.packages.append(Word(value, word.stop - len(value)))
-    return found if found.packages else None
+            installed.packages.append(Word(value, word.stop - len(value)))
+    return installed if installed.packages else None
 
 
 def _arguments(tool: str, words: Sequence[Word]) -> Installs:
-    found = Installs("alone" if tool == "pip" and "--no-deps" in _texts(words) else tool)
+    installed = Installs("alone" if tool == "pip" and "--no-deps" in _texts(words) else tool)
     option = ""
     for word in words:
         name, mark, value = word.text.partition("=")
@@ -148,14 +148,14 @@ def _arguments(tool: str, words: Sequence[Word]) -> Installs:
                 continue
             option = name if name.startswith("-") else ""
         elif not option:
-            found.packages.append(word)
+            installed.packages.append(word)
             continue
         if option in _LISTS:
-            found.lists.append(word)
+            installed.lists.append(word)
         elif option in _EDITABLE:
-            found.editable.append(word)
+            installed.editable.append(word)
         option = ""
-    return found
+    return installed
 
 
 def _texts(words: Sequence[Word]) -> list[str]:

@@ -53,17 +53,17 @@ def _marks(text: str, start: int, marks: re.Pattern[str]) -> Sequence[tuple[int,
     line = _LINE.match(text, start)[0]  # type: ignore[index]  # it always matches
     if marks.search(line) is None:
         return ()
-    found: list[tuple[int, float]] = []
+    ends: list[tuple[int, float]] = []
     at = 0
     for quoted in _QUOTED.finditer(line):
         if marks.search(line, at, quoted.start()) is not None:
             break
         if (mark := marks.search(line, *quoted.span())) is not None:
-            found.append((start + mark.end(), start + quoted.end()))
+            ends.append((start + mark.end(), start + quoted.end()))
         at = quoted.end()
     if (mark := marks.search(line, at)) is not None:
-        found.append((start + mark.end(), math.inf))
-    return found
+        ends.append((start + mark.end(), math.inf))
+    return ends
 
 
 #: The dotted names in code, and its imports from modules.
@@ -340,16 +340,16 @@ def _absent(rule: str, span: tuple[int, int], what: str, absent: str) -> Finding
 def renamed_in_code(text: str, rule: str, start: int, stop: int) -> Iterator[Edit | Finding]:
     """Yield edits to code in a command, or a finding if mdstorm lacks a name that it uses."""
     code = text[start:stop]
-    found = list(_NAME.finditer(text, start, stop))
-    paths = [one["path"] for one in found]
+    uses = list(_NAME.finditer(text, start, stop))
+    paths = [one["path"] for one in uses]
     for module, names in _FROM.findall(code):
         paths += [f"{module}.{name}" for name in re.findall(r"(?<!\bas )\b(?!as\b)\w+", names)]
     is_compared = "__version__" in code and re.search(r"[=!<>]=|<|>|assert", code)
     absent = VERSION if is_compared else next(filter(None, map(missing, paths)), None)
-    if found and absent:
-        yield _absent(rule, found[0].span(), "code in this command uses Petastorm", absent)
+    if uses and absent:
+        yield _absent(rule, uses[0].span(), "code in this command uses Petastorm", absent)
         return
-    for one in found:
+    for one in uses:
         at, end = one.start(), one.start() + len(OLD_ROOT)
         yield Edit(rule, "exact", at, end, NEW_ROOT, "import mdstorm", topic="run")
 

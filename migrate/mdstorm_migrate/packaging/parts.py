@@ -66,22 +66,22 @@ def parts_of(document: Document, module: PythonModule | None = None) -> list[Doc
         sessions = list(_sessions(module))
         others = (*_commands(module), *_environments(module))
         apart = (one for one in others if not any(part.has(one.spans[0][0]) for part in sessions))
-        found = sorted([*sessions, *apart], key=lambda one: one.spans)
+        parts = sorted([*sessions, *apart], key=lambda one: one.spans)
     elif document.kind == "docker":
         return _stages(text)
     elif document.kind == "cluster" and not text.lstrip().startswith("{"):
-        found = list(_in_yaml(text))
+        parts = list(_in_yaml(text))
     elif document.kind == "setup_cfg":
-        found = [
+        parts = [
             DocumentPart((one.span(),), is_bare=_is_bare(one[0], document.kind))
             for one in _TESTENV.finditer(text)
         ]
     else:
-        found = []
-    if not found:
+        parts = []
+    if not parts:
         return []
-    rest = DocumentPart(tuple(_between((one.spans[0] for one in found), len(text))))
-    return [replace(one, above=frozenset({number})) for number, one in enumerate([rest, *found])]
+    rest = DocumentPart(tuple(_between((one.spans[0] for one in parts), len(text))))
+    return [replace(one, above=frozenset({number})) for number, one in enumerate([rest, *parts])]
 
 
 def pieces(document: Document, module: PythonModule | None = None) -> list[Document]:
@@ -220,14 +220,14 @@ def _without_texts(text: str) -> str:
     A script may write other YAML.
     """
     at, pieces = 0, []
-    while (found := _BLOCK_TEXT.search(text, at)) is not None:
-        stop = found.end()
+    while (block := _BLOCK_TEXT.search(text, at)) is not None:
+        stop = block.end()
         while (line := _TEXT_LINE.match(text, stop)) and line.end() > stop:
-            if line["text"].strip() and len(line["indent"]) <= len(found["indent"]):
+            if line["text"].strip() and len(line["indent"]) <= len(block["indent"]):
                 break
             stop = line.end()
-        written = re.sub(r"(?m)^([ ]*)\S", r"\1.", text[found.end() : stop])
-        pieces += [text[at : found.end()], written]
+        written = re.sub(r"(?m)^([ ]*)\S", r"\1.", text[block.end() : stop])
+        pieces += [text[at : block.end()], written]
         at = stop
     return "".join([*pieces, text[at:]])
 

@@ -48,45 +48,47 @@ _UNUSED = (
 
 
 def rewrite_requirement(
-    document: Document, found: Requirement, rule: str, place: Place, *, waits: bool = False
+    document: Document, requirement: Requirement, rule: str, place: Place, *, waits: bool = False
 ) -> Iterator[Edit | Finding]:
     """Yield edits to a requirement, or a finding if it needs manual review.
 
     One that `waits` needs it because another one of the same project does.
     """
     needs = document.needs
-    refused = refusal(document, found, rule)
+    refused = refusal(document, requirement, rule)
     if refused is None and waits:
-        refused = manual(found, rule, *_BESIDE)
+        refused = manual(requirement, rule, *_BESIDE)
     if refused is not None:
         yield refused
         return
-    new = requirement_of(document, found.extras)
-    additions = brought_in_by(needs.transitive, found.extras)
+    new = requirement_of(document, requirement.extras)
+    additions = brought_in_by(needs.transitive, requirement.extras)
     message = NEEDED
     if needs.importers:
-        yield Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
-        if not needs.moved or _names_mdstorm(document, found, place):
+        yield Finding(rule, "note", requirement.start, requirement.stop, needs.why_petastorm_stays)
+        if not needs.moved or _names_mdstorm(document, requirement, place):
             return
-        marker = document.text[found.stop : _end(document.text, found, place)]
+        marker = document.text[requirement.stop : _end(document.text, requirement, place)]
         additions = [f"{new}{marker if place in _LISTS else ''}", *additions]
         message = "also require mdstorm; code still imports Petastorm"
-    elif needs.is_override or _follows_mdstorm(document, found, place):
-        end = _end(document.text, found, place)
-        at, end = removal(document, replace(found, stop=end))
+    elif needs.is_override or _follows_mdstorm(document, requirement, place):
+        end = _end(document.text, requirement, place)
+        at, end = removal(document, replace(requirement, stop=end))
         yield Edit(rule, "exact", at, end, "", why_removed(document), topic="install")
         return
     else:
-        text = quoted(document, found, place, new)
-        yield Edit(rule, "exact", found.start, found.stop, text, MESSAGE, topic="install")
-        if comment := _VERSION_COMMENT.match(document.text, found.stop):
+        text = quoted(document, requirement, place, new)
+        yield Edit(
+            rule, "exact", requirement.start, requirement.stop, text, MESSAGE, topic="install"
+        )
+        if comment := _VERSION_COMMENT.match(document.text, requirement.stop):
             what = "remove the comment on Petastorm's version"
             yield Edit(rule, "exact", *comment.span("comment"), "", what, topic="install")
     if needs.index is not None and needs.index not in document.text:
-        yield from name_index(document, found, rule, place)
+        yield from name_index(document, requirement, rule, place)
     if additions:
-        edit = list_after(document, found, rule, place, additions, message)
-        yield edit or _no_room(found, rule, additions)
+        edit = list_after(document, requirement, rule, place, additions, message)
+        yield edit or _no_room(requirement, rule, additions)
 
 
 def rewrite_lists(
@@ -96,9 +98,9 @@ def rewrite_lists(
 
     All are left if one has to be changed by hand, because each may be installed without the others.
     """
-    waits = any(found.is_copy or found.is_open for _, found, _ in places)
-    for document, found, place in places:
-        yield from rewrite_requirement(document, found, rule, place, waits=waits)
+    waits = any(requirement.is_copy or requirement.is_open for _, requirement, _ in places)
+    for document, requirement, place in places:
+        yield from rewrite_requirement(document, requirement, rule, place, waits=waits)
 
 
 def why_removed(document: Document) -> str:
@@ -106,9 +108,11 @@ def why_removed(document: Document) -> str:
     return _OVERRIDE if document.needs.is_override else _ALREADY
 
 
-def manual(found: Requirement, rule: str, what: str, remedy: str) -> Finding:
+def manual(requirement: Requirement, rule: str, what: str, remedy: str) -> Finding:
     """Return a finding about a requirement that a person must change."""
-    return Finding(rule, "manual", found.start, found.stop, what, remedy, topic="install")
+    return Finding(
+        rule, "manual", requirement.start, requirement.stop, what, remedy, topic="install"
+    )
 
 
 def requirement_of(document: Document, extras: Iterable[str]) -> str:
@@ -130,74 +134,76 @@ def brought_in_by(transitive: Iterable[str], extras: Iterable[str]) -> list[str]
     return [one for one in transitive if one in own or one not in BROUGHT_BY_EXTRAS.values()]
 
 
-def refusal(document: Document, found: Requirement, rule: str) -> Finding | None:
+def refusal(document: Document, requirement: Requirement, rule: str) -> Finding | None:
     """Return a finding that explains why a requirement is not edited, or None if it is edited."""
-    if found.is_copy:
+    if requirement.is_copy:
         remedy = "require mdstorm, after reviewing any changes made to the copy"
-        return manual(found, rule, _COPY, remedy)
-    if found.is_conda:
-        return manual(found, rule, CONDA, "remove petastorm here, and add `pip install mdstorm`")
-    if found.is_open:
-        return manual(found, rule, _OPEN, "require mdstorm here, without the version")
-    if found.is_old:
+        return manual(requirement, rule, _COPY, remedy)
+    if requirement.is_conda:
+        return manual(
+            requirement, rule, CONDA, "remove petastorm here, and add `pip install mdstorm`"
+        )
+    if requirement.is_open:
+        return manual(requirement, rule, _OPEN, "require mdstorm here, without the version")
+    if requirement.is_old:
         remedy = "require mdstorm for newer Pythons, and keep this while code runs on the old ones"
-        return manual(found, rule, _OLD_PYTHON, remedy)
+        return manual(requirement, rule, _OLD_PYTHON, remedy)
     if document.needs.is_unused:
-        return Finding(rule, "note", found.start, found.stop, _UNUSED, topic="install")
+        return Finding(rule, "note", requirement.start, requirement.stop, _UNUSED, topic="install")
     return None
 
 
-def quoted(document: Document, found: Requirement, place: Place, new: str) -> str:
+def quoted(document: Document, requirement: Requirement, place: Place, new: str) -> str:
     """Return a requirement with the quotes that its place needs."""
     if place in IN_COMMANDS:
-        return quoted_word(document.text, found.start, found.stop, new)
+        return quoted_word(document.text, requirement.start, requirement.stop, new)
     # In YAML, unquoted brackets have a different meaning.
-    is_quoted = document.text[found.start - 1 : found.start] in ("'", '"')
+    is_quoted = document.text[requirement.start - 1 : requirement.start] in ("'", '"')
     if place == "alone" and re.search(r"[\[\],*]", new) and not is_quoted:
         return f'"{new}"'
     return new
 
 
-def _no_room(found: Requirement, rule: str, additions: list[str]) -> Finding:
+def _no_room(requirement: Requirement, rule: str, additions: list[str]) -> Finding:
     names = ", ".join(f"`{name}`" for name in additions)
     what = f"the code also needs {names}, which cannot be added here"
     remedy = f"add an entry like this one, with {names} instead of Petastorm"
-    return manual(found, rule, what, remedy)
+    return manual(requirement, rule, what, remedy)
 
 
-def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool:
+def _names_mdstorm(document: Document, requirement: Requirement, place: Place) -> bool:
     """Whether mdstorm is already required, in addition to Petastorm."""
     text = document.text
     if place in (*IN_COMMANDS, "alone"):
-        line, end = _line_of(document, found)
+        line, end = _line_of(document, requirement)
         text = text[line:end]
     return _MDSTORM.search(re.sub(r"(?m)#.*", "", text)) is not None
 
 
-def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bool:
+def _follows_mdstorm(document: Document, requirement: Requirement, place: Place) -> bool:
     """Whether mdstorm is already required in the same list, as after a run that kept Petastorm."""
     if place in ("line", "item"):
-        return _names_mdstorm(document, found, place)
-    text, (line, end) = document.text, _line_of(document, found)
+        return _names_mdstorm(document, requirement, place)
+    text, (line, end) = document.text, _line_of(document, requirement)
     if place == "ini":
         return re.match(r"[ \t]*mdstorm(?![\w./-])", text[end:]) is not None
     start = line if place in (*IN_COMMANDS, "alone") else 0
-    before = list(_MDSTORM.finditer(text, start, found.start))
-    same = before and _SAME_LIST.match(text, before[-1].end(), found.start)
-    return bool(same) and (place not in ("alone", "joined") or is_entry(text, found.start))
+    before = list(_MDSTORM.finditer(text, start, requirement.start))
+    same = before and _SAME_LIST.match(text, before[-1].end(), requirement.start)
+    return bool(same) and (place not in ("alone", "joined") or is_entry(text, requirement.start))
 
 
-def _end(text: str, found: Requirement, place: Place) -> int:
+def _end(text: str, requirement: Requirement, place: Place) -> int:
     """Return the end of a requirement with its marker; in a command, a quoted one may have one."""
-    is_quoted = text[max(found.start - 1, 0) : found.start] in ("'", '"')
-    marker = _MARKER.match(text, found.stop) if place in _LISTS or is_quoted else None
-    return found.stop if marker is None else marker.end()
+    is_quoted = text[max(requirement.start - 1, 0) : requirement.start] in ("'", '"')
+    marker = _MARKER.match(text, requirement.stop) if place in _LISTS or is_quoted else None
+    return requirement.stop if marker is None else marker.end()
 
 
-def _line_of(document: Document, found: Requirement) -> tuple[int, int]:
+def _line_of(document: Document, requirement: Requirement) -> tuple[int, int]:
     """Return the span of a requirement's line, including its line break."""
-    end = document.text.find("\n", found.stop)
-    return document.lines.start_of(found.start), len(document.text) if end < 0 else end + 1
+    end = document.text.find("\n", requirement.stop)
+    return document.lines.start_of(requirement.start), len(document.text) if end < 0 else end + 1
 
 
 #: How requirements are listed: one per ``line``, as a quoted ``string`` in an array, as a line in
@@ -208,7 +214,7 @@ IN_COMMANDS = ("word", "joined")
 
 
 def name_index(
-    document: Document, found: Requirement, rule: str, place: Place
+    document: Document, requirement: Requirement, rule: str, place: Place
 ) -> Iterator[Edit | Finding]:
     """Yield the edit that adds mdstorm's package index, or a note if it cannot be added here."""
     option = f"--extra-index-url {document.needs.index}"
@@ -219,23 +225,23 @@ def name_index(
         return
     items = option.split() if place == "word" else [option]
     is_room = place in ("item", "word")
-    if is_room and (edit := list_after(document, found, rule, place, items, message)):
+    if is_room and (edit := list_after(document, requirement, rule, place, items, message)):
         yield edit
     else:
         text = f"mdstorm is installed from {document.needs.index}, which this file cannot express"
-        yield Finding(rule, "note", found.start, found.stop, text)
+        yield Finding(rule, "note", requirement.start, requirement.stop, text)
 
 
 def list_after(
     document: Document,
-    found: Requirement,
+    requirement: Requirement,
     rule: str,
     place: Place,
     items: Sequence[str],
     message: str,
 ) -> Edit | None:
     """Return an edit that lists `items` next to a requirement, or None if this is impossible."""
-    insertion = _insertion(document, found, place, items)
+    insertion = _insertion(document, requirement, place, items)
     if insertion is None:
         return None
     at, new = insertion
@@ -243,31 +249,33 @@ def list_after(
 
 
 def _insertion(
-    document: Document, found: Requirement, place: Place, items: Sequence[str]
+    document: Document, requirement: Requirement, place: Place, items: Sequence[str]
 ) -> tuple[int, str] | None:
     """Return where to list `items` and the text to insert, or None if this is impossible."""
     if place in ("line", "item"):
-        return _as_lines(document, found, place, items)
+        return _as_lines(document, requirement, place, items)
     if place == "ini":
-        return _in_ini(document, found, items)
+        return _in_ini(document, requirement, items)
     if place == "string":
-        return _as_strings(document, found, items)
+        return _as_strings(document, requirement, items)
     if place == "word":
-        return _as_words(document.text, found, items)
+        return _as_words(document.text, requirement, items)
     if place == "joined":
-        words = (quoted_word(document.text, found.start, found.stop, one) for one in items)
-        return found.start, "".join(f"{one}," for one in words)
-    if not is_entry(document.text, found.start):
+        words = (
+            quoted_word(document.text, requirement.start, requirement.stop, one) for one in items
+        )
+        return requirement.start, "".join(f"{one}," for one in words)
+    if not is_entry(document.text, requirement.start):
         return None
-    return found.start, "".join(f'"{one}", ' for one in items)
+    return requirement.start, "".join(f'"{one}", ' for one in items)
 
 
 def _as_lines(
-    document: Document, found: Requirement, place: Place, items: Sequence[str]
+    document: Document, requirement: Requirement, place: Place, items: Sequence[str]
 ) -> tuple[int, str] | None:
-    line = document.lines.start_of(found.start)
+    line = document.lines.start_of(requirement.start)
     pattern = r"[ \t]*-[ \t]+" if place == "item" else r"[ \t]*\Z"
-    prefix = re.match(pattern, document.text[line : found.start])
+    prefix = re.match(pattern, document.text[line : requirement.start])
     if prefix is None:
         return None
     newline = document.lines.newline
@@ -276,22 +284,24 @@ def _as_lines(
     )
 
 
-def _in_ini(document: Document, found: Requirement, items: Sequence[str]) -> tuple[int, str] | None:
-    line = document.lines.start_of(found.start)
+def _in_ini(
+    document: Document, requirement: Requirement, items: Sequence[str]
+) -> tuple[int, str] | None:
+    line = document.lines.start_of(requirement.start)
     # In tox, factors before a requirement also apply to what is listed with it.
-    indent = re.match(r"[ \t]*(?:[\w,{}!.-]+:[ \t]*)?", document.text[line : found.start])
-    end = re.search(r"\r?\n|\Z", document.text[found.stop :])
-    at = found.stop + (end.start() if end else 0)
+    indent = re.match(r"[ \t]*(?:[\w,{}!.-]+:[ \t]*)?", document.text[line : requirement.start])
+    end = re.search(r"\r?\n|\Z", document.text[requirement.stop :])
+    at = requirement.stop + (end.start() if end else 0)
     before = f"{document.lines.newline}{(indent and indent[0]) or '    '}"
     return at, "".join(f"{before}{one}" for one in items)
 
 
 def _as_strings(
-    document: Document, found: Requirement, items: Sequence[str]
+    document: Document, requirement: Requirement, items: Sequence[str]
 ) -> tuple[int, str] | None:
     newline = document.lines.newline
-    line = document.lines.start_of(found.start)
-    head = document.text[line : found.start]
+    line = document.lines.start_of(requirement.start)
+    head = document.text[line : requirement.start]
     item = re.match(r"[ \t]*-[ \t]+", head)
     if item is not None and not head[item.end() :].strip("\"' "):
         quote = head[item.end()]
@@ -305,8 +315,8 @@ def _as_strings(
     return line + opening.start(), "".join(f"{quote}{one}{quote},{gap}" for one in items)
 
 
-def _as_words(text: str, found: Requirement, items: Sequence[str]) -> tuple[int, str]:
-    at, quote = _word_start(text, found.start)
+def _as_words(text: str, requirement: Requirement, items: Sequence[str]) -> tuple[int, str]:
+    at, quote = _word_start(text, requirement.start)
     if quote and is_entry(text, at):  # in an array, as in ``RUN ["pip", "install", "x"]``
         return at, "".join(f"{quote}{one}{quote}, " for one in items)
     words = [quoted_word(text, at, at, one) for one in items]
@@ -319,22 +329,22 @@ def yaml_item(value: str) -> str:
     return f'"{value}"' if is_special else value
 
 
-def removal(document: Document, found: Requirement) -> tuple[int, int]:
+def removal(document: Document, requirement: Requirement) -> tuple[int, int]:
     """Return the span to remove for a requirement: its whole line if nothing else is on it.
 
     The comma before the last entry of a list goes with it, because JSON allows none there.
     """
     text = document.text
-    at, quote = _word_start(text, found.start)
+    at, quote = _word_start(text, requirement.start)
     comma = _COMMA.search(text, max(at - 80, 0), at)
-    if quote and comma and re.compile(r"\s*\]").match(text, found.stop + len(quote)):
-        return comma.start(), found.stop + len(quote)
-    line, end = document.lines.start_of(at), text.find("\n", found.stop) + 1 or len(text)
+    if quote and comma and re.compile(r"\s*\]").match(text, requirement.stop + len(quote)):
+        return comma.start(), requirement.stop + len(quote)
+    line, end = document.lines.start_of(at), text.find("\n", requirement.stop) + 1 or len(text)
     is_listed = quote or is_entry(text, at)
-    rest = re.match(r",?[ \t]*" if is_listed else r"[ \t]*", text[found.stop + len(quote) :])
-    stop = found.stop + len(quote) + (rest.end() if rest else 0)
-    if text.startswith(",", at - 1) and not text.startswith(",", found.stop + len(quote)):
-        at, stop = at - 1, found.stop + len(quote)  # the last of those that commas join
+    rest = re.match(r",?[ \t]*" if is_listed else r"[ \t]*", text[requirement.stop + len(quote) :])
+    stop = requirement.stop + len(quote) + (rest.end() if rest else 0)
+    if text.startswith(",", at - 1) and not text.startswith(",", requirement.stop + len(quote)):
+        at, stop = at - 1, requirement.stop + len(quote)  # the last of those that commas join
     others = re.sub(r"#.*", "", text[line:at] + text[stop:end]).strip()
     return (line, end) if others in ("", "-") else (at, stop)
 
@@ -350,12 +360,12 @@ def is_entry(text: str, at: int) -> bool:
     return text[max(at - 80, 0) : at].rstrip()[-1:] in (",", "[")
 
 
-def left(document: Document, found: Requirement, rule: str) -> Finding:
+def left(document: Document, requirement: Requirement, rule: str) -> Finding:
     """Return the finding about a requirement that is left: nothing is known to install it."""
     needs = document.needs
     if needs.importers and not needs.moved:
-        return Finding(rule, "note", found.start, found.stop, needs.why_petastorm_stays)
+        return Finding(rule, "note", requirement.start, requirement.stop, needs.why_petastorm_stays)
     what, remedy = "this string requires Petastorm", "its version numbers are its own"
-    return refusal(document, found, rule) or manual(
-        found, rule, what, f"require mdstorm here; {remedy}"
+    return refusal(document, requirement, rule) or manual(
+        requirement, rule, what, f"require mdstorm here; {remedy}"
     )

@@ -123,25 +123,25 @@ def required_in(
     tool: Literal["pip", "conda"] | None = "pip"
     is_message = False
     if _ADDRESS.match(value):
-        found = list(find_addresses(value, name=name))
+        requirements = list(find_addresses(value, name=name))
     elif commands := list(installed(value, shell(value), name)):
-        found = [one for _, one in commands]
+        requirements = [one for _, one in commands]
         by = commands[0][0]
         place = LISTED.get(by, "word")
         tool = "pip" if by in LISTED else "conda" if by == "conda" else None
         if is_message := _is_message(module, string):
-            found = [one for one in found if _FIRST.search(value, 0, one.start)]
+            requirements = [one for one in requirements if _FIRST.search(value, 0, one.start)]
     else:
-        found, tool = list(_lines(value, name)), _tool(module, string)
+        requirements, tool = list(_lines(value, name)), _tool(module, string)
         if any(map(acts.installs, shell(value))):  # an address is the argument of another one
-            found = [one for one in found if not one.is_copy]
+            requirements = [one for one in requirements if not one.is_copy]
         if _is_pinned_key(module, string):
             tool = None
         elif tool is None and not is_versioned(value):
             return
     is_verbatim = span is not None and module.text[slice(*span)] == value
     is_whole = is_verbatim and not any(_is_joined(module, one) for one in _copies(module, string))
-    for one in found:
+    for one in requirements:
         # The rest of a pattern, such as `\[torch\]`, would have to change as well.
         is_open = is_message and value.startswith("\\", one.stop)
         if span is None or tool is None or is_open or not is_whole:

@@ -83,23 +83,23 @@ def split(text: str, at: int = 0, after: str = "") -> Iterator[Command]:
     inner: list[Command] = []
     is_target, position = False, 0
     while position < len(text):
-        found = _TOKEN.match(text, position)
-        if found is None:  # a backslash at the end
+        token = _TOKEN.match(text, position)
+        if token is None:  # a backslash at the end
             position += 1
             continue
-        position = found.end()
-        if found.lastgroup == "word":
+        position = token.end()
+        if token.lastgroup == "word":
             if not is_target:
-                inner += _inside(found["word"], at + found.start())
-                words.append(_word(found["word"], at + found.start()))
+                inner += _inside(token["word"], at + token.start())
+                words.append(_word(token["word"], at + token.start()))
             is_target = False
-        elif found.lastgroup == "redirect":
+        elif token.lastgroup == "redirect":
             is_target = True
-        elif found.lastgroup == "operator":
+        elif token.lastgroup == "operator":
             is_target = False
-            operator = found["operator"]
+            operator = token["operator"]
             if words:
-                yield Command(tuple(words), at + found.start(), after)
+                yield Command(tuple(words), at + token.start(), after)
                 yield from inner
                 words, inner, after = [], [], ""
             after = after if operator in "(){}`\n" else operator
@@ -288,17 +288,15 @@ class _Reader:
     def settings(self) -> Iterator[Value]:
         """Yield the values of the text in TOML."""
         for one in toml_keys(self._text):
-            key, found = (
-                _Key(0, one.name, self._next()),
-                _SETTING.match(self._text, one.value_start),
-            )
-            if found is None or one.is_table:
+            key = _Key(0, one.name, self._next())
+            setting = _SETTING.match(self._text, one.value_start)
+            if setting is None or one.is_table:
                 continue
-            if found.lastgroup is not None:
-                span = found.span(found.lastgroup)
-                yield Value(key.name, key.owner, 0, *span, found.lastgroup != "literal")
+            if setting.lastgroup is not None:
+                span = setting.span(setting.lastgroup)
+                yield Value(key.name, key.owner, 0, *span, setting.lastgroup != "literal")
             else:
-                self._at = found.end()
+                self._at = setting.end()
                 yield from self._flow(key)
 
     def _next(self) -> int:
@@ -422,14 +420,14 @@ _RUNNING = frozenset({"RUN", "CMD", "ENTRYPOINT", "HEALTHCHECK", "SHELL"})
 def instructions(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the name of each instruction of an image, and the span of what follows it."""
     at = 0
-    while found := _INSTRUCTION.search(text, at):
-        line = _CONTINUED.match(text, found.end())
-        at = line.end() if line is not None else found.end()
-        document = _DOCUMENT.search(text, found.end(), at)
+    while instruction := _INSTRUCTION.search(text, at):
+        line = _CONTINUED.match(text, instruction.end())
+        at = line.end() if line is not None else instruction.end()
+        document = _DOCUMENT.search(text, instruction.end(), at)
         if document is not None:
             end = re.compile(rf"^[ \t]*{document['tag']}[ \t]*\r?$", re.MULTILINE).search(text, at)
             at = end.end() if end is not None else len(text)
-        yield found["name"].upper(), found.end(), at
+        yield instruction["name"].upper(), instruction.end(), at
 
 
 def _of_image(text: str) -> Iterator[Command]:

@@ -151,14 +151,14 @@ def _parameters(
 ) -> list[ast.arg]:
     """Return the parameters, or the one with a number, of functions that a call may call."""
     name, is_method = last_name(function), isinstance(function, ast.Attribute)
-    found: list[ast.arg] = []
+    parameters: list[ast.arg] = []
     for one in module.scopes.nodes[ast.FunctionDef]:
         if one.name == name:
             plain = [*one.args.posonlyargs, *one.args.args]
             plain = plain[1:] if is_method and plain and plain[0].arg in ("self", "cls") else plain
             every = [*plain, *one.args.kwonlyargs]
-            found += every if number is None else plain[number : number + 1]
-    return found
+            parameters += every if number is None else plain[number : number + 1]
+    return parameters
 
 
 def _bound_in(target: ast.AST | None) -> Iterator[ast.AST]:
@@ -251,15 +251,15 @@ class GivenArguments:
 def given_arguments(module: PythonModule) -> Sequence[GivenArguments]:
     """Return the arguments of all calls to Petastorm's functions, in textual order."""
     direct = dict(module.calls)
-    found = []
+    given = []
     for call in module.scopes.calls:
         if call in direct:
-            found.append(GivenArguments(call, direct[call], call.args))
+            given.append(GivenArguments(call, direct[call], call.args))
         elif called(call) in CALLING and call.args:
             path = module.resolve(call.args[0], module.scopes.scopes[call])
             if path is not None:
-                found.append(GivenArguments(call, path, call.args[1:]))
-    return found
+                given.append(GivenArguments(call, path, call.args[1:]))
+    return given
 
 
 def keywords_of_call(module: PythonModule, call: ast.Call) -> Iterator[tuple[str, ast.AST]]:
@@ -354,17 +354,17 @@ def bases_of(module: PythonModule, node: ast.ClassDef) -> set[str]:
     Intermediate classes in the same file are followed by name.
     """
     classes = {one.name: one for one in module.tree.body if isinstance(one, ast.ClassDef)}
-    found: set[str] = set()
+    names: set[str] = set()
     todo, seen = [node], {node}
     while todo:
         for base in todo.pop().bases:
             path = module.resolve(base, module.scopes.module) if dotted(base) else None
             if path is not None:
-                found.add(path.rpartition(".")[2])
+                names.add(path.rpartition(".")[2])
             elif isinstance(base, ast.Name) and (own := classes.get(base.id)) and own not in seen:
                 seen.add(own)
                 todo.append(own)
-    return found
+    return names
 
 
 #: Maximum number of assignments through which a call is traced to the import of its library.

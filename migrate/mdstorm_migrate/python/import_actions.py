@@ -196,14 +196,14 @@ def _tries_of_mdstorm(
     module: PythonModule,
 ) -> Mapping[tuple[Scope, str], Sequence[tuple[tuple[int, int], ast.Try]]]:
     """Return the ``try`` statements that import mdstorm, by the scope and the name they bind."""
-    found: dict[tuple[Scope, str], list[tuple[tuple[int, int], ast.Try]]] = {}
+    tries: dict[tuple[Scope, str], list[tuple[tuple[int, int], ast.Try]]] = {}
     for binding in module.scopes.bindings:
         if petastorm.is_mdstorm(binding.target):
             tried = _try_around(module, binding.node)
             if tried is not None:
                 place = module.span(binding.node), tried
-                found.setdefault((binding.scope, binding.name), []).append(place)
-    return found
+                tries.setdefault((binding.scope, binding.name), []).append(place)
+    return tries
 
 
 def _try_around(module: PythonModule, node: ast.AST) -> ast.Try | None:

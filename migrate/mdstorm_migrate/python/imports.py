@@ -122,17 +122,17 @@ class ImportedName:
 @lru_cache(maxsize=1)
 def imported_names(module: PythonModule) -> Sequence[ImportedName]:
     """Return the names that the module imports from Petastorm, in textual order."""
-    found: dict[tuple[Scope, str], ImportedName] = {}
+    names: dict[tuple[Scope, str], ImportedName] = {}
     for binding in module.scopes.bindings:
         if is_petastorm(binding.target):
             key = (binding.scope, binding.name)
-            found.setdefault(key, ImportedName(binding.name, binding.scope, [])).imports.append(
+            names.setdefault(key, ImportedName(binding.name, binding.scope, [])).imports.append(
                 binding
             )
-    for name in found.values():
+    for name in names.values():
         name.uses = list(_uses(module, name))
         name.texts = list(annotation_uses(module, name.scope)) if name.is_root else []
-    return list(found.values())
+    return list(names.values())
 
 
 def references_of(module: PythonModule, name: str, scope: Scope) -> Iterator[Reference]:
@@ -176,14 +176,14 @@ def _uses(module: PythonModule, name: ImportedName) -> Iterator[Use]:
 def reached_uses(module: PythonModule) -> Sequence[Use]:
     """Return the uses of Petastorm through other modules of the project."""
     names = {key.partition(".")[0] for key in module.given.names or ()}
-    found = []
+    uses = []
     for name in sorted(names):
         for reference in module.scopes.references.get(name, ()):
             node, local = module.chain(reference.node, name)
             path = module.reached((reference.node, local.split(".")[1:]), reference.scope)
             if path is not None:
-                found.append(_use_at(module, reference.node, node, path, _DEPTH))
-    return found
+                uses.append(_use_at(module, reference.node, node, path, _DEPTH))
+    return uses
 
 
 def _use(module: PythonModule, name: ast.Name, target: str, depth: int) -> Use:

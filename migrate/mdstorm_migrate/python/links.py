@@ -254,14 +254,14 @@ def finders_of(module: PythonModule) -> frozenset[str]:
     It has an empty string if code outside of them does so.
     """
     nodes = (*filter(lambda one: _finds_given(module, one), module.scopes.calls), *_asked(module))
-    found = {_around(module, one) for one in nodes}
-    todo = [*found]
+    finders = {_around(module, one) for one in nodes}
+    todo = [*finders]
     while todo:
         reads = module.scopes.references.get(todo.pop(), ())
-        new = {_around(module, one.node) for one in reads} - found - {""}
-        found |= new
+        new = {_around(module, one.node) for one in reads} - finders - {""}
+        finders |= new
         todo += new
-    return frozenset(found)
+    return frozenset(finders)
 
 
 def _around(module: PythonModule, node: ast.AST) -> str:

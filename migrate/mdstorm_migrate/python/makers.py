@@ -47,14 +47,14 @@ def made_in(module: PythonModule) -> Mapping[ast.AST, set[str]]:
 
     The package itself counts as one, because code may ask it for its version.
     """
-    found: defaultdict[ast.AST, set[str]] = defaultdict(set)
+    made: defaultdict[ast.AST, set[str]] = defaultdict(set)
     todo = [*_made_first(module)]
     while todo:
         node, path = todo.pop()
-        if path not in found[node]:
-            found[node].add(path)
+        if path not in made[node]:
+            made[node].add(path)
             todo += _made_next(module, node, path)
-    return dict(found)
+    return dict(made)
 
 
 def _made_first(module: PythonModule) -> Iterator[tuple[ast.AST, str]]:

@@ -182,15 +182,15 @@ class PythonModule:
         Names from star imports are resolved if nothing else binds them, and so are names whose only
         binding is an assignment of such a path.
         """
-        found = dotted(node)
-        if found is None:
+        reference = dotted(node)
+        if reference is None:
             return None
-        name, attributes = found
+        name, attributes = reference
         bindings = self.bindings(name.id, scope)
         for binding in bindings:
             if is_petastorm(binding.target):
                 return ".".join([binding.target or "", *attributes])
-        if (reached := self.reached(found, scope)) is not None:
+        if (reached := self.reached(reference, scope)) is not None:
             return reached
         for other in self._other_names_of(bindings) if depth else ():
             path = self.resolve(*other, depth - 1)
@@ -198,11 +198,11 @@ class PythonModule:
                 return ".".join([path, *attributes])
         return None if bindings else self._from_star(name.id, attributes, scope)
 
-    def reached(self, found: tuple[ast.Name, list[str]], scope: Scope) -> str | None:
+    def reached(self, reference: tuple[ast.Name, list[str]], scope: Scope) -> str | None:
         """Return the path of a part of Petastorm that a name reaches through another module."""
         if not self.given.names:
             return None
-        name, attributes = found
+        name, attributes = reference
         bindings = self.bindings(name.id, scope)
         if bindings and not any(isinstance(one.node, ast.alias) for one in bindings):
             return None

@@ -93,20 +93,25 @@ def _todo(found: Finding) -> str | None:
 
 
 def _item(item: Item) -> dict[str, Any]:
-    found = item.found
+    subject = item.found
     one: dict[str, Any] = {
-        "rule": found.rule,
-        "class": found.cls,
-        "message": found.message,
-        "cell": found.cell,
-        "line": found.line,
-        "column": found.column,
+        "rule": subject.rule,
+        "class": subject.cls,
+        "message": subject.message,
+        "cell": subject.cell,
+        "line": subject.line,
+        "column": subject.column,
         "region": asdict(item.region),
         "fingerprint": item.fingerprint,
     }
-    if isinstance(found, Edit):
-        return {**one, "start": found.start, "stop": found.stop, "replacement": found.replacement}
-    return {**one, "remedy": found.remedy, "todo": _todo(found)}
+    if isinstance(subject, Edit):
+        return {
+            **one,
+            "start": subject.start,
+            "stop": subject.stop,
+            "replacement": subject.replacement,
+        }
+    return {**one, "remedy": subject.remedy, "todo": _todo(subject)}
 
 
 def _settings(settings: Settings) -> dict[str, Any]:
@@ -158,21 +163,21 @@ def to_sarif(report: Report) -> str:
 
 def _result(file: FileReport, item: Item, rule: int) -> dict[str, Any]:
     """Return an item as a result of the rule with this number in the log."""
-    found = item.found
+    subject = item.found
     location = _location(file.outcome.path, _region(item.region))
     result: dict[str, Any] = {
-        "ruleId": found.rule,
+        "ruleId": subject.rule,
         "ruleIndex": rule,
-        "level": _level(found.cls),
+        "level": _level(subject.cls),
         "message": {"text": item.text},
         "locations": [location],
         "partialFingerprints": {"mdstormMigrate/v1": item.fingerprint},
-        "properties": {"class": found.cls},
+        "properties": {"class": subject.cls},
     }
-    if found.cell is not None:
-        result["properties"] |= {"cell": found.cell, "lineOfCell": found.line}
+    if subject.cell is not None:
+        result["properties"] |= {"cell": subject.cell, "lineOfCell": subject.line}
     if item.replacement is not None:
-        result["fixes"] = [_fix(location, item.replacement, found.message)]
+        result["fixes"] = [_fix(location, item.replacement, subject.message)]
     return result
 
 

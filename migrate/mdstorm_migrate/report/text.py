@@ -69,7 +69,7 @@ class Printer:
         """
         if self.quiet:
             return
-        found = [
+        remaining = [
             (f"{file.path}:{item.place}", item.found)
             for file, item in report.items()
             if item.is_left and isinstance(item.found, Finding)
@@ -82,10 +82,10 @@ class Printer:
             self._say(f"no file here uses {library}; {report.num_read:,} {files} read")
             return
         (_, changed, what), *others = report.counts()
-        lines = [] if self.verbose else _causes(found)
+        lines = [] if self.verbose else _causes(remaining)
         lines.append(f"{changed:,} {what}")
         lines += [f"{count:>7,}  {what}{_WITH_V * (cls == 'note')}" for cls, count, what in others]
-        lines += _first_step(found)
+        lines += _first_step(remaining)
         lines += before_running(report.conditions, self.verbose)
         lines.append(_next(report, self.verbose))
         self._say("\n".join(lines))

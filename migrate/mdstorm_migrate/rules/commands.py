@@ -91,15 +91,15 @@ def elsewhere(
     installs. They may also be the lines of a list that a command writes.
     """
     text = command_text(document)
-    for found in find_requirements(text):
-        start, stop = found.start, found.stop
+    for requirement in find_requirements(text):
+        start, stop = requirement.start, requirement.stop
         is_known = any(one.start < stop and start < one.stop for one in results)
         if is_known or is_commented_out(text, start):
             continue
         at = max(start - 80, 0)
         is_required = _VERSION.search(text, start, stop) or _FOR_PIP.search(text, at, start)
         if is_required or _is_installed_by_name(document, start):
-            yield left(document, found, rule)
+            yield left(document, requirement, rule)
 
 
 def _is_installed_by_name(document: Document, start: int) -> bool:

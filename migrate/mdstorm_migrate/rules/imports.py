@@ -84,13 +84,13 @@ def typed_texts(module: PythonModule) -> Iterator[Edit]:
     Types that no import reaches are included if all imports in the file move.
     """
     names = imported_names(module)
-    found: list[tuple[TextualUse, Hashable]] = []
+    uses: list[tuple[TextualUse, Hashable]] = []
     for name in _moved_roots(module):
-        found += [(one, name.group) for one in name.texts]
+        uses += [(one, name.group) for one in name.texts]
     if names and not any(action_for(module, name) == "keep" for name in names):
         group = next((name.group for name in names if name.is_root), None)
-        found += [(one, group) for one in annotation_uses(module, None)]
-    for use, shared in found:
+        uses += [(one, group) for one in annotation_uses(module, None)]
+    for use, shared in uses:
         if use.missing is None:
             yield _renamed_use("PM104", (use.start, use.stop), use.path, shared)
 

@@ -102,14 +102,14 @@ def _in_text(document: Document) -> Iterator[Finding]:
     lines: dict[int, tuple[int, int]] = {}
     is_sql = document.path is not None and document.path.suffix.lower() == ".sql"
     prose = [one.span() for one in _PROSE_CELL.finditer(document.text)]
-    for found in _MENTION.finditer(document.text):
-        at, line = found.start(), document.lines.start_of(found.start())
+    for mention in _MENTION.finditer(document.text):
+        at, line = mention.start(), document.lines.start_of(mention.start())
         if line in lines or any(start <= at < stop for start, stop in prose):
             continue
         marks = (ANY, SQL) if is_sql else (ANY,)
         is_comment = any(is_commented_out(document.text, at, mark) for mark in marks)
         if not is_comment or _COMMENTED.match(document.text, line):
-            lines[line] = found.span()
+            lines[line] = mention.span()
     spans = list(lines.values())
     yield from (_note(document, *span) for span in spans[:_LIMIT])
     if spans[_LIMIT:]:

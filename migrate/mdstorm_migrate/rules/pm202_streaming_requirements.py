@@ -39,41 +39,47 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     text = document.text
     if "streaming" not in text or (document.kind == "requirements" and is_generated(text)):
         return
-    for found, place in found_in:
-        if found.is_conda or found.is_copy or found.is_open:
+    for requirement, place in found_in:
+        if requirement.is_conda or requirement.is_copy or requirement.is_open:
             place = None
         if document.needs.importers:
             if not _MDSTORM.search(text):
-                yield _also(document, found, place)
+                yield _also(document, requirement, place)
         elif place is None or _MDSTORM.search(text):
             remedy = "require mdstorm here, once, with the extra torch"
             what = "this requires MosaicML Streaming"
-            yield Finding(CODE, "manual", found.start, found.stop, what, remedy)
+            yield Finding(CODE, "manual", requirement.start, requirement.stop, what, remedy)
         else:
-            new = quoted(document, found, place, _required(document, found))
-            yield Edit(CODE, "exact", found.start, found.stop, new, _MESSAGE)
+            new = quoted(document, requirement, place, _required(document, requirement))
+            yield Edit(CODE, "exact", requirement.start, requirement.stop, new, _MESSAGE)
 
 
 def _in_code(module: PythonModule) -> Iterator[tuple[Requirement, Place | None]]:
     """Yield the requirements in strings; the place is None if pip is not known to install them."""
     for string in module.scopes.nodes[ast.Constant]:
         if isinstance(string.value, str) and "streaming" in string.value:
-            for found, place, tool, _ in required_in(module, string, _NAME):
-                yield found, place if tool == "pip" else None
+            for requirement, place, tool, _ in required_in(module, string, _NAME):
+                yield requirement, place if tool == "pip" else None
 
 
-def _required(document: Document, found: Requirement) -> str:
+def _required(document: Document, requirement: Requirement) -> str:
     """Return the requirement for mdstorm with the extras of one for MosaicML Streaming."""
     wanted = document.needs.wanted
-    extras = dict.fromkeys(filter(None, ["torch", *map(_EXTRAS.get, found.extras), *wanted.extras]))
+    extras = dict.fromkeys(
+        filter(None, ["torch", *map(_EXTRAS.get, requirement.extras), *wanted.extras])
+    )
     return f"mdstorm[{','.join(extras)}]{wanted.version}"
 
 
-def _also(document: Document, found: Requirement, place: Place | None) -> Edit | Finding:
+def _also(document: Document, requirement: Requirement, place: Place | None) -> Edit | Finding:
     """Return the edit that also requires mdstorm, if anything moved to it; otherwise a finding."""
-    needs, new = document.needs, _required(document, found)
+    needs, new = document.needs, _required(document, requirement)
     what = f"{needs.importers[0]} still imports MosaicML Streaming, so this requirement stays"
     edit = None
     if needs.moved and place is not None:
-        edit = list_after(document, found, CODE, place, [new], f"also require mdstorm; {what}")
-    return edit or Finding(CODE, "manual", found.start, found.stop, what, f"also require {new}")
+        edit = list_after(
+            document, requirement, CODE, place, [new], f"also require mdstorm; {what}"
+        )
+    return edit or Finding(
+        CODE, "manual", requirement.start, requirement.stop, what, f"also require {new}"
+    )

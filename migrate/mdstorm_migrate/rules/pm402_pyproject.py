@@ -28,11 +28,11 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     places: list[tuple[Document, Requirement, Place]] = [
         (
             _constraining(document, string.key),
-            replace(found, is_copy=found.is_copy or has_source),
+            replace(requirement, is_copy=requirement.is_copy or has_source),
             "string",
         )
         for string in toml.requirement_strings(text)
-        for found in requirements_at(text, string.start, string.stop)
+        for requirement in requirements_at(text, string.start, string.stop)
     ]
     yield from rewrite_lists(places, CODE)
     keys = [key for key in toml.dependency_keys(text) if key.name.lower() == "petastorm"]
@@ -46,8 +46,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         yield from toml.rewrite_extras(document, CODE)
     for key in toml.conda_keys(document):
         if key.name.lower() == "petastorm" and document.needs.moved:
-            found = Requirement(key.start, key.stop)
-            yield manual(found, CODE, CONDA, "list mdstorm in pypi-dependencies instead")
+            requirement = Requirement(key.start, key.stop)
+            yield manual(requirement, CODE, CONDA, "list mdstorm in pypi-dependencies instead")
     yield from rewrite_commands(document, CODE)  # in scripts of environments and task runners
 
 

@@ -81,16 +81,18 @@ def _string_results(
         yield from _commands(module, string)
     is_using = len(edits) < len(_USING.findall(value))
     yield from () if is_using else edits
-    for found, place, tool, is_message in required_in(module, string):
+    for requirement, place, tool, is_message in required_in(module, string):
         if tool is None:
-            yield left(module.document, found, CODE)
+            yield left(module.document, requirement, CODE)
         elif tool == "conda":
-            yield manual(found, CODE, CONDA, "remove petastorm here, and let pip install mdstorm")
+            yield manual(
+                requirement, CODE, CONDA, "remove petastorm here, and let pip install mdstorm"
+            )
         elif not (is_using and place in IN_COMMANDS):
             document = _without_additions(module.document) if is_message else module.document
-            for result in rewrite_requirement(document, found, CODE, place, waits=waits):
+            for result in rewrite_requirement(document, requirement, CODE, place, waits=waits):
                 yield result
-                is_whole = (result.start, result.stop) == (found.start, found.stop)
+                is_whole = (result.start, result.stop) == (requirement.start, requirement.stop)
                 if is_whole and isinstance(result, Edit):
                     yield from _version_arguments(module, string)
 

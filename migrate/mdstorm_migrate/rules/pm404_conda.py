@@ -37,15 +37,15 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         remedy = "remove petastorm here: a recipe cannot require what only pip has"
     yield from rewrite_listed(document, CODE)
     for item in items:
-        for found in () if item.place else requirements_at(text, item.start, item.stop):
+        for requirement in () if item.place else requirements_at(text, item.start, item.stop):
             if needs.importers and not needs.moved:
                 yield Finding(CODE, "note", item.start, item.stop, needs.why_petastorm_stays)
             elif needs.is_unused or item.start not in within:
                 continue
-            elif needs.importers or found.is_copy or _is_recipe(document):
-                yield rewriting.manual(found, CODE, rewriting.CONDA, remedy)
+            elif needs.importers or requirement.is_copy or _is_recipe(document):
+                yield rewriting.manual(requirement, CODE, rewriting.CONDA, remedy)
             else:
-                yield from _move_to_pip(document, item, found.extras, items)
+                yield from _move_to_pip(document, item, requirement.extras, items)
 
 
 def _move_to_pip(

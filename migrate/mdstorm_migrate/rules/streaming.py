@@ -24,15 +24,15 @@ _PATH = re.compile(r"streaming(?:\.\w+)*")
 @rule("PM201", "Imports from MosaicML Streaming name mdstorm", "exact", "python")
 def imports(module: PythonModule) -> Iterator[Edit | Finding]:
     """Yield an edit for each import, and a finding for names that mdstorm does not have."""
-    found = [one for one in module.scopes.bindings if names.is_streaming(one.target)]
-    paths = [*map(_imported, found), *_uses(module, found)]
+    bindings = [one for one in module.scopes.bindings if names.is_streaming(one.target)]
+    paths = [*map(_imported, bindings), *_uses(module, bindings)]
     if not any(names.is_known(path) for _, path in paths):
         return  # a different package called `streaming`
     absent = [(node, path) for node, path in paths if not names.is_mirrored(path)]
     for node, path in absent:
         yield _absent("PM201", module.span(node), path)
     why = f"; `{absent[0][1]}` in this file is not in mdstorm" if absent else ""
-    for statement in dict.fromkeys(one.statement for one in found):
+    for statement in dict.fromkeys(one.statement for one in bindings):
         if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
             what = "a star import may bind names that mdstorm does not have"
             yield Finding("PM201", "manual", *module.span(statement), what, "import each name")
@@ -47,9 +47,9 @@ def _imported(binding: Binding) -> tuple[ast.AST, str]:
     return binding.statement, (binding.imported_module if is_whole else binding.target) or ""
 
 
-def _uses(module: PythonModule, found: list[Binding]) -> Iterator[tuple[ast.AST, str]]:
+def _uses(module: PythonModule, bindings: list[Binding]) -> Iterator[tuple[ast.AST, str]]:
     """Yield the attributes of imported modules and objects that the code uses, with their paths."""
-    for target, name, scope in {(one.target or "", one.name, one.scope): None for one in found}:
+    for target, name, scope in {(one.target or "", one.name, one.scope): None for one in bindings}:
         for reference in references_of(module, name, scope):
             node, path = module.chain(reference.node, target)
             if path != target:

@@ -35,16 +35,16 @@ def before_running(examined: Examined, settings: Settings) -> list[Condition]:
     seen |= {one.path: one.seen for one in examined.outcomes}
     is_moved = any(one.moved for one in facts.values())
     is_new = any(one.changed or one.after.needs for one in outcomes)  # or this was read before
-    found = [*_installation(examined, settings)] if is_new else []
-    found += [*_misfits(examined, seen), *_environment(examined, seen)]
+    conditions = [*_installation(examined, settings)] if is_new else []
+    conditions += [*_misfits(examined, seen), *_environment(examined, seen)]
     imports = {name.partition(".")[0] for one in facts.values() for name in one.imports}
     if is_new and is_moved and imports & _NEWER:
-        found.append(Condition("libraries", _LIBRARIES))
+        conditions.append(Condition("libraries", _LIBRARIES))
     if is_moved:
-        found += old_conditions({path: one.old_uses for path, one in seen.items()})
-    found += _remaining_mentions(outcomes) if is_new else ()
-    found += _streaming_uses(seen) if settings.library != "streaming" else ()
-    return sorted(dict.fromkeys(found), key=lambda one: not one.breaks)
+        conditions += old_conditions({path: one.old_uses for path, one in seen.items()})
+    conditions += _remaining_mentions(outcomes) if is_new else ()
+    conditions += _streaming_uses(seen) if settings.library != "streaming" else ()
+    return sorted(dict.fromkeys(conditions), key=lambda one: not one.breaks)
 
 
 def _streaming_uses(seen: Mapping[Path, Seen]) -> Iterator[Condition]:

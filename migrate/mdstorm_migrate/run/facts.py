@@ -348,7 +348,7 @@ def facts(
     if not is_list and before.seen.versions:  # it may describe where a list is installed
         installation["paths"] = frozenset(_paths(describing))
         installation["folders"] = frozenset(_folders(describing))
-    found = replace(
+    whole = replace(
         before,
         makes_loaders=makes_loaders,
         names_script=is_code(path) and bool(needs) and _SCRIPT_NAME.search(text) is not None,
@@ -363,8 +363,8 @@ def facts(
         **installation,
     )
     if known is None or len(known.file.documents) != 1:
-        return found
-    return replace(found, parts=tuple(_parts(path, known, found)))
+        return whole
+    return replace(whole, parts=tuple(_parts(path, known, whole)))
 
 
 def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
@@ -385,7 +385,7 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             text += document.text[slice(*known.modules[0].span(part.function))]
             imports |= {*_imported_in(part.function, text)}
         needs = frozenset(_needs(path, imports))
-        found = replace(
+        own = replace(
             whole,
             imports=imports,
             needs=needs,
@@ -396,8 +396,8 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             is_direct=part.is_direct,
             **_installation(path, [piece], whole.kind),
         )
-        is_bare = part.is_bare or found.is_bare
-        yield replace(found, is_bare=is_bare, is_complete=whole.is_complete)
+        is_bare = part.is_bare or own.is_bare
+        yield replace(own, is_bare=is_bare, is_complete=whole.is_complete)
 
 
 def linked(path: Path, data: bytes, known: Parsed | None) -> Facts:

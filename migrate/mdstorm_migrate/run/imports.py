@@ -108,16 +108,16 @@ class Resolver:
         at = self._by_stem.get(module[-1], ()) if module else ()
         if not at:
             return []
-        found = [(place, path) for place, path in at if place[-len(module) :] == tuple(module)]
+        matching = [(place, path) for place, path in at if place[-len(module) :] == tuple(module)]
         near = [
             (place, path)
-            for place, path in found
+            for place, path in matching
             if tuple(folder[: len(place) - len(module)]) == place[: -len(module)]
         ]
         if near:
             longest = max(len(place) for place, _ in near)
             return [path for place, path in near if len(place) == longest]
-        return [path for _, path in found]
+        return [path for _, path in matching]
 
     def _run(self, origin: Path, target: str) -> list[Path]:
         """Return the files that ``%run`` may mean; absolute paths match by their last two parts."""

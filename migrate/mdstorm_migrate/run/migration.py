@@ -268,18 +268,18 @@ class FileMigration:
 
     def _run_rules(self, plan: _Plan) -> None:
         """Run the rules about code on a document, and keep what is selected."""
-        found = [
+        results = [
             one
             for rule in rules_for(plan.document.kind, is_about_needs=False)
             for one in rule.check(plan.document if plan.module is None else plan.module)
         ]
-        findings = [one for one in found if isinstance(one, Finding)]
+        findings = [one for one in results if isinstance(one, Finding)]
         alone = [one for one in findings if one.is_all and self._settings.selects(one.rule)]
         if alone:
             plan.is_all = True
             findings = [*alone, *(one for one in findings if one.is_open_todo)]
         else:
-            plan.edits = [one for one in found if isinstance(one, Edit)]
+            plan.edits = [one for one in results if isinstance(one, Edit)]
         plan.findings = self._selected(plan, findings)
 
     def _selected(self, plan: _Plan, findings: Iterable[Finding]) -> list[Finding]:

@@ -52,14 +52,14 @@ def given_to(
     is_used = bool(mentioning) or any(one.moved for one in facts.values())
     listed = _listed(facts, reached, graph)
     others = frozenset() if has_converter else CONVERTER_FILES  # of which the project has its own
-    found = {}
+    given = {}
     for path, one in sorted(facts.items()):
         names = {name: part for name, part in sorted(reached[path]) if part and "*" not in name}
         is_loading = one.makes_loaders and bool(mentioning)
         is_distinct = is_loading or (is_used and bool(one.attributes - others))
         is_reached = bool(names) or (path not in mentioning and is_distinct)
         if path in mentioning or is_reached:
-            found[path] = Given(
+            given[path] = Given(
                 names if is_reached else None,
                 path in sharing,
                 frozenset().union(*(leaked[user] for user in users.get(path, ()))),
@@ -68,7 +68,7 @@ def given_to(
                 frozenset(listed[path]),
                 has_converter,
             )
-    return found
+    return given
 
 
 def _reached(facts: Mapping[Path, Facts], graph: ImportGraph) -> Mapping[Path, set[_Meaning]]:
@@ -154,17 +154,17 @@ def _is_namesake(path: Path) -> bool:
 def _sharing_root(links: Mapping[Path, Links], graph: ImportGraph) -> set[Path]:
     """Return the files from which others import ``petastorm``, by name, star or ``%run``."""
     owners = {owner for one in links.values() for owner in one.owners}
-    found = {path for path in links if path.stem in owners}
+    sharing = {path for path in links if path.stem in owners}
     todo = [path for path, one in links.items() if one.needs_root]
     seen = set(todo)
     for path, one in links.items():
         for item, files in graph.targets.get(path, ()):
             if item.name == OLD_ROOT or item.bound in one.owners:
-                found.update(files)
+                sharing.update(files)
     while todo:
         for item, files in graph.targets.get(todo.pop(), ()):
             new = set(files) - seen if item.name == "*" else set()
-            found |= new
+            sharing |= new
             seen |= new
             todo += new
-    return found
+    return sharing

@@ -268,10 +268,10 @@ class Totals:
         self.failed += bool(outcome.problems)
         self.exact += sum(edit.cls == "exact" for edit in outcome.edits)
         self.review += sum(edit.cls == "review" for edit in outcome.edits)
-        manual = [found for found in outcome.findings if found.cls == "manual"]
+        manual = [finding for finding in outcome.findings if finding.cls == "manual"]
         self.manual += len(manual)
-        self.unmarked += sum(not (found.is_marked or found.is_open_todo) for found in manual)
-        self.note += sum(found.cls == "note" for found in outcome.findings)
-        self.mentions += sum(found.rule == _MENTION for found in outcome.findings)
-        self.pending += sum(found.cls == "review" for found in outcome.findings)
+        self.unmarked += sum(not (finding.is_marked or finding.is_open_todo) for finding in manual)
+        self.note += sum(finding.cls == "note" for finding in outcome.findings)
+        self.mentions += sum(finding.rule == _MENTION for finding in outcome.findings)
+        self.pending += sum(finding.cls == "review" for finding in outcome.findings)
         self.kept += one.keeps_petastorm

@@ -136,23 +136,23 @@ class Project:
         path = part.path
         own = [self.parts[one] for one in self._family(part)]
         naming = [one for one in self.installing(path) if not self._serves_itself(one)]
-        found = [*self._certain(part), *naming, *self._started_by(naming)]
+        served = [*self._certain(part), *naming, *self._started_by(naming)]
         is_container = part.number > 0 and self._kind(path) == "cluster"
         runs = is_container or any(one.needs for one in own)
         if runs and all(one.is_bare for one in own):
-            return sorted({*found})
+            return sorted({*served})
         if self.parts[part].is_direct and (run := self._run(self._run_by(part))):
-            return sorted({*found, *run})
-        found += self._open([path])
+            return sorted({*served, *run})
+        served += self._open([path])
         is_list = not is_code(path) and self._kind(path) in LISTS | COMMANDS
         is_apart = is_list or is_setup_script(path)
-        alone = [one for one in self._copied(part) if is_code(one.path)] if is_apart else found
+        alone = [one for one in self._copied(part) if is_code(one.path)] if is_apart else served
         alone = [one for one in alone if not self._serves_itself(one)]
         if not any(self.parts[one].needs for one in alone):
-            found += self._around(path)[1]
+            served += self._around(path)[1]
         if is_code(path) and self.facts[path].installs:
-            found += self._open(closure([path], self._graph.imported) & self.facts.keys())
-        return sorted({*found})
+            served += self._open(closure([path], self._graph.imported) & self.facts.keys())
+        return sorted({*served})
 
     def _is_list(self, path: Path) -> bool:
         return is_setup_script(path) or (not is_code(path) and self._kind(path) in LISTS)
@@ -312,7 +312,7 @@ class Project:
 
     @cached_property
     def _installing(self) -> Mapping[Path, list[Part]]:
-        found: defaultdict[Path, list[Part]] = defaultdict(list)
+        installing: defaultdict[Path, list[Part]] = defaultdict(list)
         lists_in: defaultdict[Path, list[Path]] = defaultdict(list)
         for path in self._lists:
             lists_in[path.parent].append(path)
@@ -323,8 +323,8 @@ class Project:
                 folders = {*self._places(part.path, one.folders | one.builds)}
                 beside = (path for folder in folders for path in lists_in.get(folder, ()))
                 for path in {*lists.intersection(files), *beside}:
-                    found[path].append(part)
-        return found
+                    installing[path].append(part)
+        return installing
 
     def _run(self, named: Iterable[Part]) -> list[Part]:
         """Return programs with what they import, or nothing if that does not show what they use."""

@@ -68,17 +68,17 @@ def todos_of(
         if one.remedy and comment.rule == one.rule and comment.text.endswith(_cause(one)[1])
     }
     covered |= {_cause(one) for one in reported if id(one) in own}
-    found = Todos()
+    todos = Todos()
     for one in reported:
         place, cause = places.get(id(one)), _cause(one)
         is_new = place is not None and insert and cause not in covered
         if place is not None and is_new:
             covered.add(cause)
-            found.edits.append(_insertion(document, one, place))
-        found.findings.append(replace(one, is_marked=is_new or id(one) in own))
+            todos.edits.append(_insertion(document, one, place))
+        todos.findings.append(replace(one, is_marked=is_new or id(one) in own))
     claimed = set(own.values())
-    found.findings += [one for one in ordered if one.is_open_todo and one.start not in claimed]
-    return found
+    todos.findings += [one for one in ordered if one.is_open_todo and one.start not in claimed]
+    return todos
 
 
 def _comments_of(
@@ -92,7 +92,7 @@ def _comments_of(
     Comments that a person has reworded also count, unless they match another finding.
     """
     remedies = {one.remedy for one in reported}
-    found: dict[int, int] = {}
+    comments: dict[int, int] = {}
     for one in reported:
         place = places.get(id(one))
         above = [] if place is None else _comments_above(document, place, existing)
@@ -100,13 +100,13 @@ def _comments_of(
             comment
             for comment in above
             if comment.rule == one.rule
-            and comment.start not in found.values()
+            and comment.start not in comments.values()
             and (comment.text == one.remedy or comment.text not in remedies)
         )
-        comment = min(candidates, key=lambda found: found.text != one.remedy, default=None)
+        comment = min(candidates, key=lambda each: each.text != one.remedy, default=None)
         if comment is not None:
-            found[id(one)] = comment.start
-    return found
+            comments[id(one)] = comment.start
+    return comments
 
 
 def _cause(found: Finding) -> tuple[str, str]:
@@ -135,7 +135,7 @@ def _comments_above(
     document: Document, place: int, existing: dict[int, TodoComment]
 ) -> list[TodoComment]:
     """Return the comments directly above the line that begins at `place`."""
-    found = []
+    above = []
     starts = document.lines.starts
     line = document.lines.place(place)[0] - 2
     while line >= 0:
@@ -144,9 +144,9 @@ def _comments_above(
             break
         at = starts[line] + len(text) - len(text.lstrip())
         if at in existing:
-            found.append(existing[at])
+            above.append(existing[at])
         line -= 1
-    return found
+    return above
 
 
 #: Why edits wait for code that remains on Petastorm, unless the finding gives another reason.
@@ -274,18 +274,18 @@ class Suppressions:
             else:
                 self.lines[self.document.lines.place(offset)[0]] = frozenset(filter(None, codes))
 
-    def cover(self, found: Edit | Finding) -> bool:
-        """Whether a comment on a line of `found`, or of its statement, suppresses it."""
+    def cover(self, subject: Edit | Finding) -> bool:
+        """Whether a comment on a line of `subject`, or of its statement, suppresses it."""
         if not self.lines:
             return False
-        start, stop = found.start, found.stop
+        start, stop = subject.start, subject.stop
         if self.module is not None:
             first, last = self.module.logical_line(start)
             start, stop = min(start, first), max(stop, last)
         first_line, _ = self.document.lines.place(start)
         last_line, _ = self.document.lines.place(stop)
         return any(
-            not codes or found.rule.startswith(tuple(codes))
+            not codes or subject.rule.startswith(tuple(codes))
             for line, codes in self.lines.items()
             if first_line <= line <= last_line
         )

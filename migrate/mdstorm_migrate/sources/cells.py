@@ -337,15 +337,15 @@ def _masked(cell: str) -> Masked:
     magics: list[Magic] = []
     position = 0
     while position < len(cell):
-        found = _MAGIC.match(cell, position)
-        if found is None:
+        magic = _MAGIC.match(cell, position)
+        if magic is None:
             stop = _end_of_logical_line(cell, position)
             pieces.append(cell[position:stop])
         else:
-            start = next(found.start(name) for name in _NAMES if found[name] is not None)
+            start = next(magic.start(name) for name in _NAMES if magic[name] is not None)
             stop = _end_of_magic(cell, start)
             pieces += [cell[position:start], blank(cell[start:stop])]
-            magics.append(Magic(found.start(), stop))
+            magics.append(Magic(magic.start(), stop))
         position = stop
     return Masked("".join(pieces), tuple(magics))
 
