@@ -1152,7 +1152,7 @@ def main(arguments: list[str]) -> int:
         _print("the program ended before anything was written")
         return code or 1
     os.replace(unfinished, path)
-    run = _read(path)["runs"][-1]
+    run = _read_json(path)["runs"][-1]
     _print("wrote {}, number of loaders: {}".format(path, len(run["loaders"])))
     if run["ended"]:
         _print("the program ended with {}: later loaders are missing".format(run["ended"]))
@@ -1232,14 +1232,14 @@ def record_to(path: str, command: list[str], options: Any) -> int:
     """
     code, recording = record(command, bool(options.module), options)
     path = _unfinished(path)
-    before = _read(path)["runs"] if os.path.exists(path) else []
+    before = _read_json(path)["runs"] if os.path.exists(path) else []
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(dict(recording, runs=before + recording["runs"]), file, indent=1, allow_nan=False)
     os.replace(path + ".part", path)
     return code
 
 
-def _read(path: str) -> Any:
+def _read_json(path: str) -> Any:
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 

@@ -245,11 +245,11 @@ def read_recording(path: str) -> Recording:
         If there is no such file, it is incomplete or not a recording, or ranks are missing.
     """
     paths = [path] if os.path.exists(path) else _paths_of_ranks(path)
-    recordings = [_read(one) for one in paths]
+    recordings = [_read_rank(one) for one in paths]
     count = recordings[0]["ranks"]
     if count > 1 and len(recordings) == 1:
         paths = _paths_of_ranks(path)
-        recordings = [_read(one) for one in paths]
+        recordings = [_read_rank(one) for one in paths]
     ranks = sorted(one["rank"] for one in recordings)
     if ranks != list(range(count)):
         raise InvalidArgumentError(
@@ -288,7 +288,7 @@ def _paths_of_ranks(path: str) -> list[str]:
     return found
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read_rank(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             value = json.load(file)

@@ -143,7 +143,7 @@ class Project:
             return sorted({*served})
         if self.parts[part].is_direct and (run := self._run(self._run_by(part))):
             return sorted({*served, *run})
-        served += self._open([path])
+        served += self._to_serve([path])
         is_list = not is_code(path) and self._kind(path) in LISTS | COMMANDS
         is_apart = is_list or is_setup_script(path)
         alone = [one for one in self._copied(part) if is_code(one.path)] if is_apart else served
@@ -151,7 +151,7 @@ class Project:
         if not any(self.parts[one].needs for one in alone):
             served += self._around(path)[1]
         if is_code(path) and self.facts[path].installs:
-            served += self._open(closure([path], self._graph.imported) & self.facts.keys())
+            served += self._to_serve(closure([path], self._graph.imported) & self.facts.keys())
         return sorted({*served})
 
     def _is_list(self, path: Path) -> bool:
@@ -174,11 +174,11 @@ class Project:
         if not is_run or self._kind(part.path) not in _APART:
             return self.served(part)
         files = closure([one.path for one in certain], self._graph.imported) & self.facts.keys()
-        return [*certain, *self._open(files)]
+        return [*certain, *self._to_serve(files)]
 
     def _certain(self, part: Part) -> list[Part]:
         """Return what a part installs for, besides the code around it."""
-        family, runners = self._family(part), self._open(self._runners(part.path))
+        family, runners = self._family(part), self._to_serve(self._runners(part.path))
         others = [*self._copied(part), *self._composed(part), *self._run_by(part)]
         return [*family, *runners, *others]
 
@@ -196,7 +196,7 @@ class Project:
         """Return the code that commands run or images copy, with what it imports."""
         found = (one for part in commands for one in (*self._run_by(part), *self._copied(part)))
         named = sorted({one.path for one in found if is_code(one.path)})
-        return self._open(closure(named, self._graph.imported) & self.facts.keys())
+        return self._to_serve(closure(named, self._graph.imported) & self.facts.keys())
 
     def parts_of(self, path: Path) -> list[Part]:
         """Return the parts of a file."""
@@ -226,7 +226,7 @@ class Project:
         )
         return is_run and any(self.installed(Part(path, number)) for number in own.above)
 
-    def _open(self, paths: Iterable[Path]) -> list[Part]:
+    def _to_serve(self, paths: Iterable[Path]) -> list[Part]:
         """Return the parts of files that have no installation of their own."""
         parts = (part for path in paths for part in self.parts_of(path))
         return [part for part in parts if not self._serves_itself(part)]
@@ -253,7 +253,7 @@ class Project:
         is_whole = last in self._family(part)
         stages |= {""} if is_whole else set()
         for other, whole in self.facts.items():
-            services = self._open([other]) if whole.builds else []
+            services = self._to_serve([other]) if whole.builds else []
             for service in services:
                 own = self.parts[service]
                 images = [own] if own.builds else [self.parts[one] for one in services]
@@ -284,7 +284,7 @@ class Project:
         """Return the files with these paths, and what is in folders with them."""
         found = []
         for named in self._places(path, words):
-            found += self._open([named]) if named in self.facts else self._below.get(named, [])
+            found += self._to_serve([named]) if named in self.facts else self._below.get(named, [])
         return found
 
     def _places(self, path: Path, words: Iterable[str]) -> Iterator[Path]:
@@ -329,7 +329,7 @@ class Project:
     def _run(self, named: Iterable[Part]) -> list[Part]:
         """Return programs with what they import, or nothing if that does not show what they use."""
         files = closure([one.path for one in named], self._graph.imported) & self.facts.keys()
-        run = self._open(files)
+        run = self._to_serve(files)
         found = [self.facts[one] for one in files]
         is_shown = not any(one.links.resolves or one.names_script for one in found)
         return run if is_shown and any(self.parts[one].needs for one in run) else []
