@@ -183,7 +183,7 @@ def is_changed(old: Table, new: Table, *, is_computed: bool, shuffles: bool) -> 
 
 
 def recorded(table: Table, size: int, **arguments: object) -> dict[str, Any]:
-    found = recorder.Pass(is_batched=True)
+    found = recorder.PassTotals(is_batched=True)
     rows = len(next(iter(table.values())))
     for start in range(0, rows, size):
         batch = {name: values[start : start + size] for name, values in table.items()}

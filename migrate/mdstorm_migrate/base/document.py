@@ -48,7 +48,7 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class Segment:
+class TextSegment:
     """A contiguous piece of a document, such as the code of one cell.
 
     Attributes
@@ -80,7 +80,7 @@ _Found = TypeVar("_Found", Edit, Finding)
 #: ``%pip install x`` or ``!pip install x``, with its continuation lines. ``shell``: the body of a
 #: ``%%bash`` cell, or a shell script. ``text``: a file of any other kind. ``other``: a cell in
 #: another language. The remaining kinds are kinds of files.
-Kind: TypeAlias = Literal[
+DocumentKind: TypeAlias = Literal[
     "python",
     "magic",
     "shell",
@@ -98,8 +98,8 @@ Kind: TypeAlias = Literal[
 ]
 
 #: Kinds that people write by hand for programs to read, and that can contain comments.
-WRITTEN: tuple[Kind, ...] = tuple(
-    kind for kind in get_args(Kind) if kind not in ("lock", "markdown", "text", "other")
+WRITTEN: tuple[DocumentKind, ...] = tuple(
+    kind for kind in get_args(DocumentKind) if kind not in ("lock", "markdown", "text", "other")
 )
 
 
@@ -157,8 +157,8 @@ class Document:
 
     Attributes
     ----------
-    kind : Kind
-    segments : sequence of Segment
+    kind : DocumentKind
+    segments : sequence of TextSegment
     path : PurePath or None
         Path of the file.
     needs : Needs
@@ -171,8 +171,8 @@ class Document:
         For Python, the code to parse: as long as `text`, with magics masked.
     """
 
-    kind: Kind
-    segments: Sequence[Segment]
+    kind: DocumentKind
+    segments: Sequence[TextSegment]
     path: PurePath | None = None
     code: str = ""
     needs: Needs = field(default_factory=Needs)
@@ -195,7 +195,7 @@ class Document:
         """Whether the document is part of a Jupyter notebook."""
         return self.path is not None and self.path.suffix == ".ipynb"
 
-    def segment_at(self, offset: int) -> tuple[Segment, int]:
+    def segment_at(self, offset: int) -> tuple[TextSegment, int]:
         """Return the segment with the character at `offset`, and where the segment begins."""
         number = max(bisect.bisect_right(self._starts, offset) - 1, 0)
         return self.segments[number], self._starts[number]
@@ -294,13 +294,13 @@ class Source(Protocol):
 #: The marker of comments that ask for manual review.
 MARK = "TODO(mdstorm)"
 #: Kinds that have no ``#`` comments, or that quote comments from other files.
-_QUOTING: frozenset[Kind] = frozenset({"lock", "markdown", "other", "text"})
+_QUOTING: frozenset[DocumentKind] = frozenset({"lock", "markdown", "other", "text"})
 _COMMENT = re.compile(
     r"#\s*TODO\(mdstorm\):?[ \t]*(?:(?P<rule>PM\d{3})\b:?[ \t]*)?(?P<text>[^\r\n]*)"
 )
 #: Kinds in which any line may have a comment above it. In other kinds, a comment could split lines
 #: that belong together, so open work is listed only in the report.
-COMMENTED: frozenset[Kind] = frozenset(
+COMMENTED: frozenset[DocumentKind] = frozenset(
     {"conda", "pipfile", "pyproject", "python", "requirements", "setup_cfg"}
 )
 

@@ -191,7 +191,7 @@ def _by_row(array: Any) -> Any:
 
 
 @dataclass
-class Rows:
+class HashedRows:
     """The hashes and properties of one column's values in several rows."""
 
     hashes: Any
@@ -203,7 +203,7 @@ class Rows:
     projected: Any
 
 
-def rows_of(values: Any) -> Rows:
+def rows_of(values: Any) -> HashedRows:
     """Return the rows of a column, given as an array, a tensor, or a list with a value per row."""
     values = _plain(values)
     if isinstance(values, np.ndarray):
@@ -237,9 +237,9 @@ def _stacked(values: list[Any]) -> Any:
     return np.stack(values) if values[0].dtype.kind in _NUMERIC else None
 
 
-def _joined(parts: list[Rows]) -> Rows:
+def _joined(parts: list[HashedRows]) -> HashedRows:
     """Return the rows of all parts in one object; `parts` may be empty."""
-    return Rows(
+    return HashedRows(
         np.concatenate([np.empty((0, 2), np.uint64), *(part.hashes for part in parts)]),
         {name for part in parts for name in part.dtypes},
         {shape for part in parts for shape in part.shapes},
@@ -253,7 +253,7 @@ def _not_projected(rows: int) -> Any:
     return np.zeros((rows, PROJECTIONS + 1))
 
 
-def _rows_of_numbers(array: Any) -> Rows:
+def _rows_of_numbers(array: Any) -> HashedRows:
     dtype = array.dtype.name
     if array.dtype.kind == "c":
         array = np.stack([array.real, array.imag], axis=-1)
@@ -267,10 +267,10 @@ def _rows_of_numbers(array: Any) -> Rows:
     if array.dtype.kind == "f":
         projected = _projected(_by_row(np.where(is_null, 0.0, numbers) if nulls else numbers))
     numbers = numbers[~is_null] if nulls else numbers.ravel()
-    return Rows(hashes, {dtype}, {str([*shape])}, nulls, numbers, projected)
+    return HashedRows(hashes, {dtype}, {str([*shape])}, nulls, numbers, projected)
 
 
-def _rows_of_texts(values: list[Any]) -> Rows:
+def _rows_of_texts(values: list[Any]) -> HashedRows:
     """Return rows of strings, bytes, decimals and nulls."""
     null = _row_of(None).hashes.tobytes() if None in values else b""
     each = [
@@ -283,10 +283,10 @@ def _rows_of_texts(values: list[Any]) -> Rows:
     decimals = [value for value in values if isinstance(value, decimal.Decimal)]
     numbers = np.array([float(value) for value in decimals if not value.is_nan()], np.float64)
     projected = _not_projected(len(values))
-    return Rows(hashes, dtypes, shapes, values.count(None), numbers, projected)
+    return HashedRows(hashes, dtypes, shapes, values.count(None), numbers, projected)
 
 
-def _row_of(value: Any) -> Rows:
+def _row_of(value: Any) -> HashedRows:
     """Return a value of any type as one row."""
     name = _name_of_type(value)
     if value is None or name in ("NaTType", "NAType"):
@@ -343,7 +343,7 @@ def _number_of(value: Any) -> Any:
     return (value - _EPOCH) // _MICROSECOND * 1000 + int(getattr(value, "nanosecond", 0))
 
 
-def _row_of_parts(parts: list[Any]) -> Rows:
+def _row_of_parts(parts: list[Any]) -> HashedRows:
     """Return a row of nested values, hashed from the hashes of its parts."""
     inner = _joined([_row_of(part) for part in parts])
     hashes = _hashed(inner.hashes.reshape(1, -1), (len(parts),))
@@ -371,7 +371,7 @@ class ColumnTotals:
         #: Of the numbers, their magnitudes, their squares, and the projections of rows.
         self._sums = np.zeros(3 + 2 * PROJECTIONS)
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: HashedRows) -> None:
         """Add rows."""
         self.digest = _total(rows.hashes, self.digest)
         self.nulls += rows.nulls
@@ -403,7 +403,7 @@ class ColumnTotals:
         return totals
 
 
-class Pass:
+class PassTotals:
     """Counts and digests of the batches or rows that one iteration over a loader yields."""
 
     def __init__(self, is_batched: bool, examples: int = 0) -> None:
@@ -452,7 +452,7 @@ class Pass:
             self._add_rows(parts, columns)
         self.rows += rows
 
-    def _add_rows(self, parts: dict[str, Rows], columns: dict[str, Any]) -> None:
+    def _add_rows(self, parts: dict[str, HashedRows], columns: dict[str, Any]) -> None:
         """Add whole-row hashes, which show whether values in the same row stayed together.
 
         Each column also gets a digest of the rows without it, in case only that column differs.
@@ -590,17 +590,17 @@ class WatchedLoader:
     is_used_by_loader: bool = False
     #: For each pass: the numbers of batches and rows, and whether the pass is complete.
     passes: list[list[Any]] = field(default_factory=list)
-    data: Pass | None = None
+    data: PassTotals | None = None
     #: The number of epochs in a pass if `data` describes only one of them, otherwise 1.
     times: int = 1
     note: str = ""
-    _current: Pass | None = None
+    _current: PassTotals | None = None
 
     def begin(self) -> None:
         """Begin a pass."""
         self.passes.append([0, 0, False])
         needs_data = self.data is None and self._epochs is not None and not self.note
-        self._current = Pass(self.is_batched, REGISTRY.examples) if needs_data else None
+        self._current = PassTotals(self.is_batched, REGISTRY.examples) if needs_data else None
 
     def _continue(self) -> None:
         """Begin a pass unless one is in progress."""
@@ -648,14 +648,14 @@ class WatchedLoader:
         """Read a complete pass if the program has not, because the files may be deleted later."""
         if self.data is not None or self.note or self.is_used_by_loader:
             return
-        found = Pass(self.is_batched, REGISTRY.examples)
+        found = PassTotals(self.is_batched, REGISTRY.examples)
         with kept_random_states(), own_graph(), REGISTRY.nested():
             if self._guarded(functools.partial(self._read_again, found)):
                 self.data, self.times = found, self._epochs or 1
             else:
                 self.note = "a full pass could not be read: " + self.note
 
-    def _read_again(self, epoch: Pass) -> None:
+    def _read_again(self, epoch: PassTotals) -> None:
         """Read one epoch from a new loader created with the same arguments."""
         changed: dict[str, Any] = {"num_epochs": 1}
         reader = None if self.reader is None else self.reader.call.again(**changed)

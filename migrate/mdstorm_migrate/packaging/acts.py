@@ -200,7 +200,7 @@ def folders(command: Command) -> Iterator[str]:
         yield from (one.text.partition("[")[0] for one in found.packages if is_folder(one.text))
 
 
-class Run(NamedTuple):
+class RunTarget(NamedTuple):
     """What a command runs: a ``module``, ``code``, a ``file``, or a ``script`` of a library.
 
     Attributes
@@ -216,23 +216,23 @@ class Run(NamedTuple):
     at: int
 
 
-def runs(command: Command) -> Iterator[Run]:
+def runs(command: Command) -> Iterator[RunTarget]:
     """Yield what a command runs by Python, and the scripts of both libraries that it names."""
     words, texts = command.words, _texts(command.words)
     module = texts.index("-m") + 1 if "-m" in texts[:-1] else 0
     if module and runs_modules(texts[: module - 1]):
-        yield Run("module", words[module], module)
+        yield RunTarget("module", words[module], module)
     for at, text in enumerate(texts[:-1]):
         if is_interpreter(text):
             last = next((n for n in range(at + 1, len(words)) if not _is_flag(texts[n])), at)
             if last > at and texts[last - 1] == "-c":
-                yield Run("code", words[last], last)
+                yield RunTarget("code", words[last], last)
             elif last > at and texts[last].endswith(_CODE):
-                yield Run("file", words[last], last)
+                yield RunTarget("file", words[last], last)
     for at, word in enumerate(words):
         folder, name = _split(word.text)
         if name in SCRIPTS or name in NEW_SCRIPTS:
-            yield Run("script", Word(name, word.start + len(folder)), at)
+            yield RunTarget("script", Word(name, word.start + len(folder)), at)
 
 
 def _is_flag(text: str) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise, takewhile
 
-from mdstorm_migrate.base.document import Document, Kind
+from mdstorm_migrate.base.document import Document, DocumentKind
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import acts
 from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, find_requirements
-from mdstorm_migrate.packaging.rewriting import CONDA, Place, manual, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import CONDA, RequirementPlace, manual, rewrite_requirement
 from mdstorm_migrate.packaging.words import Command, Word, commands_of
 from mdstorm_migrate.petastorm.names import (
     NEW_ROOT,
@@ -106,7 +106,7 @@ def command_text(document: Document) -> str:
 
 
 @lru_cache(maxsize=4)
-def _command_text(kind: Kind, text: str) -> str:
+def _command_text(kind: DocumentKind, text: str) -> str:
     if kind == "cluster":
         text = _blanked(_IN_JSON if text.lstrip().startswith("{") else _TITLE, text)
         text = _FOLDED.sub(lambda one: one["header"] + one["lines"].replace("\n", " "), text)
@@ -131,7 +131,7 @@ def commands_in(document: Document) -> Sequence[Command]:
 
 
 #: How requirements are listed in the commands of the tools that can install mdstorm.
-LISTED: dict[str, Place] = {"pip": "word", "uv": "joined"}
+LISTED: dict[str, RequirementPlace] = {"pip": "word", "uv": "joined"}
 _REFUSED = {
     "alone": (
         "mdstorm requires other packages than Petastorm, which this does not install",
@@ -285,7 +285,7 @@ def _module(word: Word, rule: str) -> Iterator[Edit | Finding]:
         )
 
 
-def _script(command: Command, ran: acts.Run, rule: str) -> Edit | Finding:
+def _script(command: Command, ran: acts.RunTarget, rule: str) -> Edit | Finding:
     """Return the edit to a script of Petastorm that a command runs, or a finding."""
     span, name = ran.word.span, ran.word.text
     what = f"`{name}` is a script of Petastorm"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from mdstorm_migrate.base.document import Document, Kind
+from mdstorm_migrate.base.document import Document, DocumentKind
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import acts
 from mdstorm_migrate.packaging.commands import LISTED, commands_in, installed
@@ -24,7 +24,7 @@ from mdstorm_migrate.packaging.requirement import (
     name_at,
     requirements_at,
 )
-from mdstorm_migrate.packaging.rewriting import Place, rewrite_lists
+from mdstorm_migrate.packaging.rewriting import RequirementPlace, rewrite_lists
 from mdstorm_migrate.packaging.toml import (
     Setting,
     conda_keys,
@@ -132,7 +132,7 @@ def rewrite_listed(document: Document, rule: str) -> Iterator[Edit | Finding]:
 
 def required(
     document: Document, name: str = OLD_ROOT
-) -> Iterator[tuple[Requirement, Place | None]]:
+) -> Iterator[tuple[Requirement, RequirementPlace | None]]:
     """Yield the requirements for a distribution in a document other than Python.
 
     Each comes with the place where pip's requirements are listed, or None where conda's are.
@@ -153,7 +153,7 @@ class Listed:
     ----------
     start, stop : int
         The span in characters.
-    place : Place or None
+    place : RequirementPlace or None
         How it is listed; None for what is not written as pip's requirements are: a key, and a
         package that conda installs.
     is_installed : bool
@@ -164,7 +164,7 @@ class Listed:
 
     start: int
     stop: int
-    place: Place | None
+    place: RequirementPlace | None
     is_installed: bool = True
     group: str = ""
 
@@ -280,7 +280,7 @@ def _of_conda(document: Document) -> Iterator[Listed]:
 #: Maximum number of characters between ``pypi`` and a package that follows it.
 _NEAR = 200
 #: How an unquoted entry is listed, by the group of the pattern that matches it.
-_UNQUOTED: dict[str | None, Place] = {"plain": "item", "flow": "alone"}
+_UNQUOTED: dict[str | None, RequirementPlace] = {"plain": "item", "flow": "alone"}
 #: A job's library, lists of requirements, and their entries.
 _LIBRARY = re.compile(
     r"""["']?\bpackage["']?[ \t]*:[ \t]*
@@ -322,7 +322,7 @@ def _of_jobs(document: Document) -> Iterator[Listed]:
 
 
 #: Finds the strings in each kind of file that may be requirements.
-_FORMATS: dict[Kind, Callable[[Document], Iterator[Listed]]] = {
+_FORMATS: dict[DocumentKind, Callable[[Document], Iterator[Listed]]] = {
     "cluster": _of_jobs,
     "conda": _of_conda,
     "pipfile": _of_toml,

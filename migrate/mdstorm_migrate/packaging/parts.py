@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from mdstorm_migrate.base.document import Document, Kind, Segment, Shift
+from mdstorm_migrate.base.document import Document, DocumentKind, Shift, TextSegment
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging import acts
 from mdstorm_migrate.packaging.commands import commands_in, installed, runs, runs_in_string
@@ -87,7 +87,9 @@ def parts_of(document: Document, module: PythonModule | None = None) -> list[Doc
 def pieces(document: Document, module: PythonModule | None = None) -> list[Document]:
     """Return a document of each part, or the document itself if it has none."""
     return [
-        replace(document, segments=[Segment(document.text[a:b], Shift(a)) for a, b in part.spans])
+        replace(
+            document, segments=[TextSegment(document.text[a:b], Shift(a)) for a, b in part.spans]
+        )
         for part in parts_of(document, module)
     ] or [document]
 
@@ -195,14 +197,14 @@ _TARGET = re.compile(r"\btarget[ \t]*:[ \t]*[\"']?([\w.-]+)")
 _GETS_CODE = re.compile(r"\b(?:volumes|volumeMounts|build|checkout)\b")
 
 
-def _is_bare(text: str, kind: Kind) -> bool:
+def _is_bare(text: str, kind: DocumentKind) -> bool:
     """Whether nothing in a text runs or installs code of the project."""
     return _GETS_CODE.search(text) is None and _uses(text, kind) == {""}
 
 
-def _uses(text: str, kind: Kind) -> set[str]:
+def _uses(text: str, kind: DocumentKind) -> set[str]:
     """Return how commands in a text use code of the project."""
-    return {"", *map(acts.uses_code, commands_in(Document(kind, [Segment(text)])))}
+    return {"", *map(acts.uses_code, commands_in(Document(kind, [TextSegment(text)])))}
 
 
 def _in_yaml(text: str) -> Iterator[DocumentPart]:

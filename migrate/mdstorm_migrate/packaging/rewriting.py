@@ -48,7 +48,12 @@ _UNUSED = (
 
 
 def rewrite_requirement(
-    document: Document, requirement: Requirement, rule: str, place: Place, *, waits: bool = False
+    document: Document,
+    requirement: Requirement,
+    rule: str,
+    place: RequirementPlace,
+    *,
+    waits: bool = False,
 ) -> Iterator[Edit | Finding]:
     """Yield edits to a requirement, or a finding if it needs manual review.
 
@@ -92,7 +97,7 @@ def rewrite_requirement(
 
 
 def rewrite_lists(
-    places: Sequence[tuple[Document, Requirement, Place]], rule: str
+    places: Sequence[tuple[Document, Requirement, RequirementPlace]], rule: str
 ) -> Iterator[Edit | Finding]:
     """Yield the results for the lists of one project, of which some may be optional.
 
@@ -153,7 +158,7 @@ def refusal(document: Document, requirement: Requirement, rule: str) -> Finding 
     return None
 
 
-def quoted(document: Document, requirement: Requirement, place: Place, new: str) -> str:
+def quoted(document: Document, requirement: Requirement, place: RequirementPlace, new: str) -> str:
     """Return a requirement with the quotes that its place needs."""
     if place in IN_COMMANDS:
         return quoted_word(document.text, requirement.start, requirement.stop, new)
@@ -171,7 +176,7 @@ def _no_room(requirement: Requirement, rule: str, additions: list[str]) -> Findi
     return manual(requirement, rule, what, remedy)
 
 
-def _names_mdstorm(document: Document, requirement: Requirement, place: Place) -> bool:
+def _names_mdstorm(document: Document, requirement: Requirement, place: RequirementPlace) -> bool:
     """Whether mdstorm is already required, in addition to Petastorm."""
     text = document.text
     if place in (*IN_COMMANDS, "alone"):
@@ -180,7 +185,7 @@ def _names_mdstorm(document: Document, requirement: Requirement, place: Place) -
     return _MDSTORM.search(re.sub(r"(?m)#.*", "", text)) is not None
 
 
-def _follows_mdstorm(document: Document, requirement: Requirement, place: Place) -> bool:
+def _follows_mdstorm(document: Document, requirement: Requirement, place: RequirementPlace) -> bool:
     """Whether mdstorm is already required in the same list, as after a run that kept Petastorm."""
     if place in ("line", "item"):
         return _names_mdstorm(document, requirement, place)
@@ -193,7 +198,7 @@ def _follows_mdstorm(document: Document, requirement: Requirement, place: Place)
     return bool(same) and (place not in ("alone", "joined") or is_entry(text, requirement.start))
 
 
-def _end(text: str, requirement: Requirement, place: Place) -> int:
+def _end(text: str, requirement: Requirement, place: RequirementPlace) -> int:
     """Return the end of a requirement with its marker; in a command, a quoted one may have one."""
     is_quoted = text[max(requirement.start - 1, 0) : requirement.start] in ("'", '"')
     marker = _MARKER.match(text, requirement.stop) if place in _LISTS or is_quoted else None
@@ -209,12 +214,12 @@ def _line_of(document: Document, requirement: Requirement) -> tuple[int, int]:
 #: How requirements are listed: one per ``line``, as a quoted ``string`` in an array, as a line in
 #: an ``ini`` file, as a ``word`` in a command or ``joined`` by commas in one, as an ``item`` in a
 #: YAML list; ``alone`` if a value consists of one requirement.
-Place: TypeAlias = Literal["line", "string", "ini", "word", "joined", "item", "alone"]
+RequirementPlace: TypeAlias = Literal["line", "string", "ini", "word", "joined", "item", "alone"]
 IN_COMMANDS = ("word", "joined")
 
 
 def name_index(
-    document: Document, requirement: Requirement, rule: str, place: Place
+    document: Document, requirement: Requirement, rule: str, place: RequirementPlace
 ) -> Iterator[Edit | Finding]:
     """Yield the edit that adds mdstorm's package index, or a note if it cannot be added here."""
     option = f"--extra-index-url {document.needs.index}"
@@ -236,7 +241,7 @@ def list_after(
     document: Document,
     requirement: Requirement,
     rule: str,
-    place: Place,
+    place: RequirementPlace,
     items: Sequence[str],
     message: str,
 ) -> Edit | None:
@@ -249,7 +254,7 @@ def list_after(
 
 
 def _insertion(
-    document: Document, requirement: Requirement, place: Place, items: Sequence[str]
+    document: Document, requirement: Requirement, place: RequirementPlace, items: Sequence[str]
 ) -> tuple[int, str] | None:
     """Return where to list `items` and the text to insert, or None if this is impossible."""
     if place in ("line", "item"):
@@ -271,7 +276,7 @@ def _insertion(
 
 
 def _as_lines(
-    document: Document, requirement: Requirement, place: Place, items: Sequence[str]
+    document: Document, requirement: Requirement, place: RequirementPlace, items: Sequence[str]
 ) -> tuple[int, str] | None:
     line = document.lines.start_of(requirement.start)
     pattern = r"[ \t]*-[ \t]+" if place == "item" else r"[ \t]*\Z"

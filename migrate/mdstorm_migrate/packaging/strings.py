@@ -17,7 +17,7 @@ from mdstorm_migrate.packaging.requirement import (
     is_versioned,
     requirements_at,
 )
-from mdstorm_migrate.packaging.rewriting import Place
+from mdstorm_migrate.packaging.rewriting import RequirementPlace
 from mdstorm_migrate.packaging.words import Command, Word, shell, split, unescaped, word_in_code
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.calls import is_docstring, reads, reads_of_value, words_before
@@ -57,7 +57,7 @@ class InString(NamedTuple):
     ----------
     found : Requirement
         With its span in the document; that of the string's literal if `tool` is None.
-    place : Place
+    place : RequirementPlace
     tool : {"pip", "conda"} or None
         What installs it; None if nothing is known to, or it is not written as one piece.
     is_message : bool
@@ -65,7 +65,7 @@ class InString(NamedTuple):
     """
 
     found: Requirement
-    place: Place
+    place: RequirementPlace
     tool: Literal["pip", "conda"] | None
     is_message: bool = False
 
@@ -119,7 +119,7 @@ def required_in(
     parent = module.scopes.parents.get(string)
     if is_docstring(module, string):
         return
-    place: Place = "string"
+    place: RequirementPlace = "string"
     tool: Literal["pip", "conda"] | None = "pip"
     is_message = False
     if _ADDRESS.match(value):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from mdstorm_migrate.base.document import Kind
+from mdstorm_migrate.base.document import DocumentKind
 from mdstorm_migrate.packaging.toml import toml_keys
 from mdstorm_migrate.python.module import string_value
 
@@ -141,7 +141,7 @@ def _may_run(text: str) -> bool:
 
 
 @lru_cache(maxsize=16)
-def commands_of(text: str, kind: Kind) -> Sequence[Command]:
+def commands_of(text: str, kind: DocumentKind) -> Sequence[Command]:
     """Return the commands in the text of a document, in which nothing is shown to people."""
     find = _FINDERS.get(kind)
     return tuple(find(text)) if find is not None and _may_run(text) else ()
@@ -446,7 +446,7 @@ def _of_image(text: str) -> Iterator[Command]:
 
 
 #: Finds the commands in the text of each kind of document that has any.
-_FINDERS: dict[Kind, Callable[[str], Iterable[Command]]] = {
+_FINDERS: dict[DocumentKind, Callable[[str], Iterable[Command]]] = {
     "cluster": lambda text: _of_values(text, _Reader(text).values()),
     "docker": _of_image,
     "magic": split,

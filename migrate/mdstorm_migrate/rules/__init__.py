@@ -37,7 +37,7 @@ import pkgutil
 from collections.abc import Sequence
 from functools import cache
 
-from mdstorm_migrate.base.document import Kind
+from mdstorm_migrate.base.document import DocumentKind
 from mdstorm_migrate.rules.rule import RULES, Rule
 
 __all__ = ["Rule", "all_rules", "find_rule", "rules_for"]
@@ -52,7 +52,7 @@ def all_rules() -> Sequence[Rule]:
 
 
 @cache
-def rules_for(kind: Kind, *, is_about_needs: bool) -> Sequence[Rule]:
+def rules_for(kind: DocumentKind, *, is_about_needs: bool) -> Sequence[Rule]:
     """Return the rules that check documents of a kind: those about needs, or the others."""
     return [
         one for one in all_rules() if kind in one.kinds and one.is_about_needs is is_about_needs

@@ -6,18 +6,18 @@ import ast
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.base.document import Document, Kind
+from mdstorm_migrate.base.document import Document, DocumentKind
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.lists import is_generated, required
 from mdstorm_migrate.packaging.requirement import Requirement
-from mdstorm_migrate.packaging.rewriting import Place, list_after, quoted
+from mdstorm_migrate.packaging.rewriting import RequirementPlace, list_after, quoted
 from mdstorm_migrate.packaging.strings import required_in
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM202"
 
-_KINDS: tuple[Kind, ...] = (
+_KINDS: tuple[DocumentKind, ...] = (
     *("requirements", "pyproject", "setup_cfg", "conda", "pipfile", "docker", "shell", "magic"),
     *("cluster", "python"),
 )
@@ -54,7 +54,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
             yield Edit(CODE, "exact", requirement.start, requirement.stop, new, _MESSAGE)
 
 
-def _in_code(module: PythonModule) -> Iterator[tuple[Requirement, Place | None]]:
+def _in_code(module: PythonModule) -> Iterator[tuple[Requirement, RequirementPlace | None]]:
     """Yield the requirements in strings; the place is None if pip is not known to install them."""
     for string in module.scopes.nodes[ast.Constant]:
         if isinstance(string.value, str) and "streaming" in string.value:
@@ -71,7 +71,9 @@ def _required(document: Document, requirement: Requirement) -> str:
     return f"mdstorm[{','.join(extras)}]{wanted.version}"
 
 
-def _also(document: Document, requirement: Requirement, place: Place | None) -> Edit | Finding:
+def _also(
+    document: Document, requirement: Requirement, place: RequirementPlace | None
+) -> Edit | Finding:
     """Return the edit that also requires mdstorm, if anything moved to it; otherwise a finding."""
     needs, new = document.needs, _required(document, requirement)
     what = f"{needs.importers[0]} still imports MosaicML Streaming, so this requirement stays"

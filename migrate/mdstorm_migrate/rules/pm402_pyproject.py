@@ -11,7 +11,7 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import toml
 from mdstorm_migrate.packaging.commands import rewrite_commands
 from mdstorm_migrate.packaging.requirement import Requirement, requirements_at
-from mdstorm_migrate.packaging.rewriting import CONDA, Place, manual, rewrite_lists
+from mdstorm_migrate.packaging.rewriting import CONDA, RequirementPlace, manual, rewrite_lists
 from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM402"
@@ -25,7 +25,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to a project file, and findings."""
     text = document.text
     has_source = "[tool.uv.sources" in text and _SOURCE.search(text) is not None
-    places: list[tuple[Document, Requirement, Place]] = [
+    places: list[tuple[Document, Requirement, RequirementPlace]] = [
         (
             _constraining(document, string.key),
             replace(requirement, is_copy=requirement.is_copy or has_source),

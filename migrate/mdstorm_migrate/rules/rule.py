@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib import resources
 from typing import Any, NamedTuple, TypeAlias
 
-from mdstorm_migrate.base.document import Kind
+from mdstorm_migrate.base.document import DocumentKind
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.python.module import PythonModule
 
@@ -41,7 +41,7 @@ class Rule:
     code, title : str
     cls : Class
         The class of most of its results; each result has its own.
-    kinds : tuple of Kind
+    kinds : tuple of DocumentKind
         The kinds of documents that it checks.
     check : callable
     """
@@ -49,7 +49,7 @@ class Rule:
     code: str
     title: str
     cls: Class
-    kinds: tuple[Kind, ...]
+    kinds: tuple[DocumentKind, ...]
     check: Check
 
     @property
@@ -86,7 +86,7 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def rule(code: str, title: str, cls: Class, *kinds: Kind) -> Callable[[Check], Check]:
+def rule(code: str, title: str, cls: Class, *kinds: DocumentKind) -> Callable[[Check], Check]:
     """Declare a function as the check of a rule."""
 
     def declared(check: Check) -> Check:

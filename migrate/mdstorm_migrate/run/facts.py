@@ -19,9 +19,9 @@ from mdstorm_migrate.base.document import (
     DATABRICKS_HEADER,
     DecodedFile,
     Document,
-    Kind,
-    Segment,
+    DocumentKind,
     SourceError,
+    TextSegment,
     is_setup_script,
 )
 from mdstorm_migrate.base.edits import Edit, Finding
@@ -135,10 +135,12 @@ _USES_PANDAS = ("TransformSpec", "toPandas", "to_pandas", "pandas_udf", "InPanda
 _CODE_FOR_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 _FOR_DATABRICKS = (b"/databricks/", b"spark_version")
 #: Kinds of files that list requirements, and those that run commands where they install packages.
-LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requirements", "setup_cfg"})
-RUNNING: frozenset[Kind] = frozenset({"cluster", "docker", "shell"})
+LISTS: frozenset[DocumentKind] = frozenset(
+    {"conda", "pipfile", "pyproject", "requirements", "setup_cfg"}
+)
+RUNNING: frozenset[DocumentKind] = frozenset({"cluster", "docker", "shell"})
 #: Kinds of files in which code is configured.
-_CONFIGURED: frozenset[Kind] = frozenset({"cluster", "conda", "text"})
+_CONFIGURED: frozenset[DocumentKind] = frozenset({"cluster", "conda", "text"})
 #: Names of files that describe an environment, in addition to lists and files with commands.
 _ENVIRONMENT = frozenset({".python-version", "runtime.txt", "setup.py"})
 #: The name of a Python file in a string.
@@ -171,7 +173,7 @@ class Facts:
     ----------
     is_examined : bool
         Whether rules look for edits in it: it mentions Petastorm, or objects of Petastorm reach it.
-    kind : Kind or None
+    kind : DocumentKind or None
         The kind of its only document; None if it has several, or was not read: then its name
         determines its kind.
     links : Links
@@ -236,7 +238,7 @@ class Facts:
     """
 
     is_examined: bool = False
-    kind: Kind | None = None
+    kind: DocumentKind | None = None
     links: Links = field(default_factory=Links)
     makes_loaders: bool = False
     makes_converter: bool = False
@@ -377,7 +379,7 @@ def _parts(path: Path, known: Parsed, whole: Facts) -> Iterator[Facts]:
             imports = frozenset(_imports(path, text, known, whole.links, parts[1:]))
             yield replace(whole, imports=imports, needs=frozenset(_needs(path, imports)))
             continue
-        piece = Document(document.kind, [Segment(text)], path)
+        piece = Document(document.kind, [TextSegment(text)], path)
         imports = frozenset(_named_in(piece))
         if known.modules:
             imports |= {*libraries_run(text, commands_in(piece))}
@@ -703,7 +705,9 @@ def _docstrings(modules: Sequence[PythonModule]) -> Iterator[str]:
 # What is installed
 
 
-def _installation(path: Path, documents: Sequence[Document], kind: Kind | None) -> dict[str, Any]:
+def _installation(
+    path: Path, documents: Sequence[Document], kind: DocumentKind | None
+) -> dict[str, Any]:
     """Return the facts about what a file requires or installs; a constraint does neither."""
     text = "".join(map(command_text, documents))
     running = [one for one in documents if one.kind in RUNNING]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mdstorm_migrate.base.document import Document, Kind
+from mdstorm_migrate.base.document import Document, DocumentKind
 from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.python.imports import ImportedName, imported_names, reached_uses
 from mdstorm_migrate.python.module import PythonModule, string_value
@@ -55,7 +55,7 @@ _PATH_FEATURES = {
     f"{petastorm.CONVERTER}.make_torch_dataloader": "Spark converter: PyTorch loaders",
 }
 
-_KIND_FEATURES: dict[Kind, str] = {
+_KIND_FEATURES: dict[DocumentKind, str] = {
     "cluster": "Definitions of clusters and jobs",
     "conda": "Requirements",
     "docker": "Install commands",

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from mdstorm_migrate.base.document import Kind, is_setup_script
+from mdstorm_migrate.base.document import DocumentKind, is_setup_script
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.lists import is_constraint_file
 from mdstorm_migrate.packaging.words import COMMANDS
@@ -119,7 +119,7 @@ class Project:
         """Return the libraries that a part requires or installs."""
         return self.parts[part].installs.intersection(ROOTS)
 
-    def _kind(self, path: Path) -> Kind | None:
+    def _kind(self, path: Path) -> DocumentKind | None:
         return self.facts[path].kind or kind_of(path)
 
     # What an installer serves

@@ -37,14 +37,14 @@ def _write_errors(outcomes: Iterable[FileOutcome]) -> Iterator[tuple[str, str]]:
         if one.changed:
             try:
                 check_writable(one.path, one.outcome.before)
-            except WriteError as error:
+            except FileWriteError as error:
                 yield str(one.path), str(error)
 
 
 def _write(one: FileOutcome, backup: str | None) -> FileOutcome:
     try:
         write_file(one.path, one.outcome.before, one.outcome.after, backup)
-    except WriteError as error:
+    except FileWriteError as error:
         return _not_written(one, str(error))
     return replace(one, outcome=_as_written(one.outcome), written=True)
 
@@ -63,7 +63,7 @@ def _not_written(one: FileOutcome, reason: str) -> FileOutcome:
     return replace(one, outcome=replace(one.outcome, after=before, edits=(), problems=problems))
 
 
-class WriteError(OSError):
+class FileWriteError(OSError):
     """A file that was not written. The message is the reason."""
 
 
@@ -84,7 +84,7 @@ def write_file(path: Path, before: bytes, after: bytes, backup: str | None = Non
 
     Raises
     ------
-    WriteError
+    FileWriteError
         If the file is read-only, has changed in the meantime, or cannot be written.
     """
     target = Path(os.path.realpath(path))
@@ -94,7 +94,7 @@ def write_file(path: Path, before: bytes, after: bytes, backup: str | None = Non
             _replace(target.with_name(target.name + backup), before, status)
         _replace(target, after, status)
     except OSError as error:
-        raise WriteError(error.strerror or str(error)) from error
+        raise FileWriteError(error.strerror or str(error)) from error
 
 
 def check_writable(path: Path, before: bytes) -> os.stat_result:
@@ -102,17 +102,17 @@ def check_writable(path: Path, before: bytes) -> os.stat_result:
 
     Raises
     ------
-    WriteError
+    FileWriteError
         If the file is read-only, has changed in the meantime, or cannot be read.
     """
     try:
         status, data = path.stat(), path.read_bytes()
     except OSError as error:
-        raise WriteError(error.strerror or str(error)) from error
+        raise FileWriteError(error.strerror or str(error)) from error
     if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
-        raise WriteError("the file is read-only")
+        raise FileWriteError("the file is read-only")
     if data != before:
-        raise WriteError("the file was changed by another program in the meantime")
+        raise FileWriteError("the file was changed by another program in the meantime")
     return status
 
 

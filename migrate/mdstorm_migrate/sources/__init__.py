@@ -6,8 +6,8 @@ To add a source, write a module here whose ``SOURCES`` are objects of the protoc
 - ``claims(path, head)``: whether it reads a file, judging by name and first bytes. No two sources
 may claim the same file. A file that no source claims is not read any further.
 - ``read(data, path) -> DecodedFile``: the text of the file and its `Document` objects, each with
-the ``kind`` that rules are written for. A document that is a piece of the file has a `Segment` with
-``Shift(start of the piece)``; one whose text is escaped or prefixed in the file has its own
+the ``kind`` that rules are written for. A document that is a piece of the file has a `TextSegment`
+with ``Shift(start of the piece)``; one whose text is escaped or prefixed in the file has its own
 `Placement`. Raise `SourceError` with the reason if the file cannot be read.
 
 `run.migration` parses Python documents, not the source. The same source reads the migrated bytes

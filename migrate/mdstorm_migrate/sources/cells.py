@@ -17,11 +17,11 @@ from typing import Literal, NamedTuple, TypeAlias
 from mdstorm_migrate.base.document import (
     MARK,
     Document,
-    Kind,
+    DocumentKind,
     Placement,
-    Segment,
     Shift,
     SourceError,
+    TextSegment,
 )
 from mdstorm_migrate.mosaicml.names import ROOT
 from mdstorm_migrate.petastorm.names import OLD_ROOT
@@ -48,7 +48,7 @@ _IMPORTS = re.compile(
 #: An install command that is commented out.
 _COMMENTED = re.compile(r"^[ \t]*#[ \t]*(?P<magic>[!%]?[ \t]?pip3?[ \t]+install\b[^\r\n]*)", re.M)
 #: The kinds of cells in languages other than Python.
-_KINDS: dict[Language, Kind] = {"shell": "shell", "settings": "cluster", "other": "other"}
+_KINDS: dict[Language, DocumentKind] = {"shell": "shell", "settings": "cluster", "other": "other"}
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class Cell:
     placement: Placement
     first_line: int | None = None
 
-    def segment(self, start: int, stop: int) -> Segment:
+    def segment(self, start: int, stop: int) -> TextSegment:
         """Return the span `start:stop` of the cell as a segment."""
-        piece = Segment(self.text[start:stop], SubPlacement(self.placement, start))
+        piece = TextSegment(self.text[start:stop], SubPlacement(self.placement, start))
         if self.first_line is not None:
             return piece
         return replace(piece, cell=self.number, first_line=self.text.count("\n", 0, start))
@@ -109,7 +109,7 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
     Python cells form one document, because they share their names. For a cell that cannot be
     parsed, the document has the text but no code, so that names that the cell may use are kept.
     """
-    segments: list[Segment] = []
+    segments: list[TextSegment] = []
     code: list[str] = []
     others: list[Document] = []
     failed: list[tuple[Cell, SourceError]] = []
@@ -174,7 +174,7 @@ def whole_or_cells(
     whole = placement or Shift()
     try:
         parse_python(text)
-        return CellDocuments([Document("python", [Segment(text, whole)], path)])
+        return CellDocuments([Document("python", [TextSegment(text, whole)], path)])
     except SourceError:
         bounds = [0, *(match.end() for match in divider.finditer(text)), len(text)]
     cells = (
@@ -193,20 +193,20 @@ def _in_file(error: SourceError, cell: Cell) -> SourceError:
     return SourceError(what, line, cell.number, imports, libraries)
 
 
-def _python(cell: Cell, code: str) -> tuple[list[Segment], str]:
+def _python(cell: Cell, code: str) -> tuple[list[TextSegment], str]:
     """Return the segments of a cell, and its code with magics masked."""
     head, end = HEAD if is_indented(code) else "", "\n"
     whole = cell.segment(0, len(cell.text))
-    segments = [Segment(head, None), whole, Segment(end, None)]
+    segments = [TextSegment(head, None), whole, TextSegment(end, None)]
     return [one for one in segments if one.text], f"{head}{code}{end}"
 
 
-def _magics(cell: Cell, magics: Iterable[Magic]) -> Iterator[Segment]:
+def _magics(cell: Cell, magics: Iterable[Magic]) -> Iterator[TextSegment]:
     for magic in magics:
         yield cell.segment(magic.line, magic.stop)
 
 
-def _commented(cell: Cell) -> Iterator[Segment]:
+def _commented(cell: Cell) -> Iterator[TextSegment]:
     """Yield the install commands that a reader can uncomment."""
     for found in _COMMENTED.finditer(cell.text):
         yield cell.segment(*found.span("magic"))

@@ -11,7 +11,14 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, Shift, SourceError
+from mdstorm_migrate.base.document import (
+    DecodedFile,
+    Document,
+    DocumentKind,
+    Shift,
+    SourceError,
+    TextSegment,
+)
 from mdstorm_migrate.sources.cells import Cell, CellDocuments, documents_of
 from mdstorm_migrate.sources.plain import decode, is_notebook
 
@@ -125,7 +132,7 @@ _R = re.compile(r"\{r\b", re.IGNORECASE)
 _SHOWN = re.compile(r"active=\"(?!ipynb)|\beval[ \t]*=[ \t]*(?:F\b|FALSE|false)")
 
 
-def _kind(info: str) -> Kind | None:
+def _kind(info: str) -> DocumentKind | None:
     """Return the kind of a block that is not Python, or None if the block is only shown."""
     if _SHELL.match(info):
         return "shell"
@@ -144,7 +151,7 @@ class PageSource:
         text, mark = decode(data)
         cells: list[Cell] = []
         others: list[Document] = []
-        between: list[Segment] = []
+        between: list[TextSegment] = []
         end = 0
         for number, block in enumerate(_FENCE.finditer(text), 1):
             start, stop = block.span("code")
@@ -154,12 +161,12 @@ class PageSource:
                 line = text.count("\n", 0, start)
                 cells.append(Cell(number, block["code"], Shift(start), line))
             elif kind := _kind(block["info"]):
-                others.append(Document(kind, [Segment(block["code"], Shift(start))], path))
+                others.append(Document(kind, [TextSegment(block["code"], Shift(start))], path))
             else:
                 continue
-            between.append(Segment(text[end:start], Shift(end)))
+            between.append(TextSegment(text[end:start], Shift(end)))
             end = stop
-        between.append(Segment(text[end:], Shift(end)))
+        between.append(TextSegment(text[end:], Shift(end)))
         found = documents_of(cells, path)
         documents = [*found.documents, *others, Document("markdown", between, path)]
         return DecodedFile(text, documents, "utf-8", mark, found.broken, found.unparsed)

@@ -13,11 +13,17 @@ import tokenize
 from functools import lru_cache
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, SourceError
+from mdstorm_migrate.base.document import (
+    DecodedFile,
+    Document,
+    DocumentKind,
+    SourceError,
+    TextSegment,
+)
 from mdstorm_migrate.sources import HEAD
 
 #: File names of each kind, in lower case; the first match counts.
-_KINDS: dict[Kind, re.Pattern[str]] = {
+_KINDS: dict[DocumentKind, re.Pattern[str]] = {
     "lock": re.compile(r".*\.lock|conda-lock\.ya?ml|pylock(\..+)?\.toml"),
     "requirements": re.compile(
         r".*(require|constraint|\breqs?\b)[^/]*\.(txt|in|pip)|(.*\.)?requirements"
@@ -55,7 +61,7 @@ _ENTRY = re.compile(
 )
 _VERSIONED = re.compile(r"[ \t]*(-[rc] |[^#]*[=<>~]=|[\w.-]+[ \t]*[<>][ \t]*\d)")
 #: Patterns for the start of files whose names do not determine their kind.
-_HEADS: dict[Kind, re.Pattern[bytes]] = {
+_HEADS: dict[DocumentKind, re.Pattern[bytes]] = {
     "docker": re.compile(
         rb"(?:\s*#[^\n]*\n|\s*ARG[ \t][^\n]*\n|\s*\n)*\s*FROM[ \t]+[\w./:${}-]+"
         rb"(?![\w./:${}-]|[ \t]+c?import\b)",  # Python's "from x import"
@@ -83,7 +89,7 @@ _REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (
 _REPORT_HEAD = 512
 
 
-def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
+def kind_of(path: PurePath, head: bytes = b"") -> DocumentKind | None:
     """Return the kind of a plain file, or None if the file is not a plain file.
 
     Files with other names are classified by how they begin, if they are text.
@@ -106,7 +112,7 @@ def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
 
 
 @lru_cache(maxsize=4096)
-def _named_kind(name: str) -> Kind | None:
+def _named_kind(name: str) -> DocumentKind | None:
     return next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(name)), None)
 
 
@@ -153,7 +159,7 @@ class PlainSource:
         text, prefix, encoding = decode_text(data)
         if kind in ("cluster", "text") and _REPORT.search(text, 0, _REPORT_HEAD):
             return DecodedFile(text, [], encoding, prefix)
-        return DecodedFile(text, [Document(kind, [Segment(text)], path)], encoding, prefix)
+        return DecodedFile(text, [Document(kind, [TextSegment(text)], path)], encoding, prefix)
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:

@@ -12,7 +12,13 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DATABRICKS_HEADER, DecodedFile, Document, Segment, Shift
+from mdstorm_migrate.base.document import (
+    DATABRICKS_HEADER,
+    DecodedFile,
+    Document,
+    Shift,
+    TextSegment,
+)
 from mdstorm_migrate.base.edits import EditError, Lines
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.cells import whole_or_cells
@@ -36,7 +42,7 @@ class PythonSource:
         text, mark, encoding = decode_python(data)
         others = [*commented_documents(text, path), *script_metadata(text, path)]
         if "%%" not in text or _CELL.search(text) is None:
-            documents = [Document("python", [Segment(text)], path), *others]
+            documents = [Document("python", [TextSegment(text)], path), *others]
             return DecodedFile(text, documents, encoding, mark)
         documents, broken, unparsed = whole_or_cells(text, path, _CELL)
         documents += others
@@ -96,7 +102,7 @@ def _prefixes(cell: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
 
 def _magic_documents(cell: list[re.Match[str]], path: PurePath | None) -> Iterator[Document]:
     """Yield the document of a cell that is not Python."""
-    lines = [Segment(line["text"], Shift(line.start("text"))) for line in cell]
+    lines = [TextSegment(line["text"], Shift(line.start("text"))) for line in cell]
     first = lines[0].text.strip()
     if re.match(r"%(sh|bash)\b", first):
         yield Document("shell", lines, path)
@@ -159,7 +165,7 @@ def _documents(
         yield Document("shell", [uncommented_lines(text, start, stop, _COMMENT, "# ")], path)
         return
     for magic in _MAGIC.finditer(text, start, stop) if not _NO_CODE.search(about) else ():
-        yield Document("magic", [Segment(magic["magic"], Shift(magic.start("magic")))], path)
+        yield Document("magic", [TextSegment(magic["magic"], Shift(magic.start("magic")))], path)
 
 
 def _strings(text: str) -> list[tuple[int, int]]:
@@ -258,12 +264,12 @@ class Uncommented:
 
 def uncommented_lines(
     text: str, start: int, stop: int, pattern: re.Pattern[str], prefix: str
-) -> Segment:
+) -> TextSegment:
     """Return lines of a file as a segment, without the prefixes that `pattern` matches."""
     part = text[start:stop]
     cuts = tuple(match.span() for match in pattern.finditer(part))
     placement = Uncommented(part, cuts, prefix, start)
-    return Segment(placement.text, placement)
+    return TextSegment(placement.text, placement)
 
 
 SOURCES = (PythonSource(), DatabricksSource())

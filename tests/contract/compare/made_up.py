@@ -38,7 +38,7 @@ def loader_at(call: int, **changed: Any) -> dict[str, Any]:
 
 def loader_of(values: Any, **arguments: object) -> dict[str, Any]:
     """Return a loader that read these values in one column, ``x``."""
-    found = recorder.Pass(is_batched=True)
+    found = recorder.PassTotals(is_batched=True)
     found.add({"x": values})
     passes = [[1, len(values), True]]
     return loader_at(0, data=found.to_json(), passes=passes, arguments=arguments)

@@ -37,7 +37,7 @@ def columns() -> _Columns:
 
 def loader(table: _Columns, size: int = 4, passes: int = 1, **arguments: object) -> dict[str, Any]:
     """Return a loader that read a table in batches."""
-    found = recorder.Pass(is_batched=True)
+    found = recorder.PassTotals(is_batched=True)
     rows = len(next(iter(table.values())))
     for start in range(0, rows, size):
         found.add({name: values[start : start + size] for name, values in table.items()})

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from mdstorm_migrate.compare import recorder
-from mdstorm_migrate.compare.recorder import Pass, rows_of
+from mdstorm_migrate.compare.recorder import PassTotals, rows_of
 from mdstorm_migrate.compare.recordings import RecordedColumn
 
 SOURCE = Path(recorder.__file__)
@@ -44,7 +44,7 @@ WITH_NUMPY = [
 
 
 def digest_of(*batches: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    found = Pass(is_batched=True)
+    found = PassTotals(is_batched=True)
     for batch in batches:
         found.add(batch)
     value = found.to_json()
@@ -101,7 +101,7 @@ def test_digest_of_rows_changes_if_values_move_to_other_rows(batch: Any) -> None
 
 
 def test_rest_of_a_column_is_the_digest_of_rows_without_that_column() -> None:
-    both, one = Pass(is_batched=True), Pass(is_batched=True)
+    both, one = PassTotals(is_batched=True), PassTotals(is_batched=True)
     numbers, texts = np.arange(4), ["a", "b", "c", "d"]
     both.add({"i": numbers, "s": texts})
     one.add({"s": texts})
@@ -110,7 +110,7 @@ def test_rest_of_a_column_is_the_digest_of_rows_without_that_column() -> None:
 
 def test_ordered_digest_depends_on_order_but_not_on_batches() -> None:
     def ordered(*parts: list[int]) -> str:
-        found = Pass(is_batched=True)
+        found = PassTotals(is_batched=True)
         for part in parts:
             found.add({"i": np.array(part)})
         digest: str = found.to_json()["columns"]["i"]["ordered"]
@@ -169,7 +169,7 @@ def test_different_values_have_different_digests(one: Any, other: Any) -> None:
 
 
 def test_nulls_are_counted_and_left_out_of_sums() -> None:
-    found = Pass(is_batched=True)
+    found = PassTotals(is_batched=True)
     days = np.array(["1970-01-03", "NaT", "NaT"], "datetime64[D]")
     found.add({"f": np.array([1.0, np.nan, 3.0]), "t": days, "s": ["a", None, None]})
     columns = found.to_json()["columns"]
@@ -181,7 +181,7 @@ def test_nulls_are_counted_and_left_out_of_sums() -> None:
 
 
 def test_infinite_statistics_are_recorded_as_text() -> None:
-    one = Pass(is_batched=True)
+    one = PassTotals(is_batched=True)
     one.add({"x": np.array([1.0, np.inf, -np.inf])})
     column = json.loads(json.dumps(one.to_json(), allow_nan=False))["columns"]["x"]
     numbers = [column[name] for name in ("minimum", "maximum", "sum", "magnitude", "squares")]
@@ -213,7 +213,7 @@ def test_ragged_arrays_have_same_hashes_as_arrays_of_equal_length() -> None:
 
 
 def test_single_rows_have_same_digest_as_batch() -> None:
-    rows = Pass(is_batched=False)
+    rows = PassTotals(is_batched=False)
     for number in range(1300):
         rows.add({"i": np.int32(number), "a": np.arange(number, number + 2)})
     rows.flush()
@@ -224,7 +224,7 @@ def test_single_rows_have_same_digest_as_batch() -> None:
 
 
 def test_row_changed_after_reading_is_hashed_as_it_was_read() -> None:
-    rows = Pass(is_batched=False)
+    rows = PassTotals(is_batched=False)
     value = np.array([1, 2])
     rows.add({"a": value})
     value += 1
@@ -235,7 +235,7 @@ def test_row_changed_after_reading_is_hashed_as_it_was_read() -> None:
 def test_recorded_examples_are_the_same_for_any_order_of_rows() -> None:
     found = []
     for order in (1, -1):
-        one = Pass(is_batched=True, examples=3)
+        one = PassTotals(is_batched=True, examples=3)
         for number in range(50)[::order]:
             one.add({"i": np.array([number])})
         found.append(one.to_json()["examples"])
@@ -534,7 +534,7 @@ def test_rank_is_read_from_variables_of_each_launcher(
 
 def test_more_than_eight_shapes_in_a_column_are_not_listed() -> None:
     for count, shapes in ((8, 8), (9, 1)):
-        found = Pass(is_batched=True)
+        found = PassTotals(is_batched=True)
         found.add({"x": [np.zeros(length) for length in range(count)]})
         assert len(found.to_json()["columns"]["x"]["shapes"]) == shapes
 

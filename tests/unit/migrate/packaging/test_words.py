@@ -2,11 +2,11 @@
 
 from tests.kit.migrating import each
 
-from mdstorm_migrate.base.document import Kind
+from mdstorm_migrate.base.document import DocumentKind
 from mdstorm_migrate.packaging.words import commands_of
 
 
-def words_of(text: str, kind: Kind) -> list[list[str]]:
+def words_of(text: str, kind: DocumentKind) -> list[list[str]]:
     """Return the words of each command, after checking that each is where it says."""
     commands = commands_of(text, kind)
     words = [one for command in commands for one in command.words if one.text != "cd"]

@@ -18,7 +18,7 @@ from mdstorm_migrate.rules import Rule
 from mdstorm_migrate.run import migration, together
 from mdstorm_migrate.run.migration import check_format
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
-from mdstorm_migrate.run.writing import WriteError, write_file
+from mdstorm_migrate.run.writing import FileWriteError, write_file
 
 TEXT = "petastorm = 1\nother = 2\n"
 
@@ -133,7 +133,7 @@ def test_failed_write_leaves_old_content(
     if there is not None:
         path.write_bytes(there)
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(WriteError, match=reason):
+    with pytest.raises(FileWriteError, match=reason):
         write_file(path, b"old", b"new")
     assert [one.read_bytes() for one in tmp_path.iterdir()] == [there] * path.exists()
 
