@@ -21,7 +21,8 @@ from packaging.version import InvalidVersion, Version
 
 from mdstorm_migrate.base.document import DecodedFile, Document
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.packaging.commands import ANY, commands_in, installs_all, is_commented_out
+from mdstorm_migrate.packaging.commands import commands_in, installs_all
+from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import ALIASES, is_generated, normalised
 from mdstorm_migrate.packaging.parts import pieces
 from mdstorm_migrate.packaging.requirement import is_for_old_python

@@ -1,8 +1,7 @@
-"""Commands that install Petastorm or run its modules, and a test for commented-out text."""
+"""Commands that install Petastorm or run its modules."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -24,47 +23,6 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
-
-#: Patterns of comment markers: for shells, YAML and Dockerfiles; for these and C-like languages;
-#: for INI files; and for SQL. In C-like languages and SQL, lines that Databricks writes for magics
-#: are not comments.
-SHELL = re.compile(r"(?:^|\s)#")
-ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)(?![ ]MAGIC\b)|^[ \t]*\*[ \t]+(?![*\d/,-])")
-INI = re.compile(r"(?:^|\s)[#;]")
-SQL = re.compile(r"(?:^|\s)--(?![ ]MAGIC\b)|/\*")
-_LINE = re.compile(r"[^\r\n]*")
-#: A quoted word, whose marks are characters for what follows it; an apostrophe begins none.
-_QUOTED = re.compile(r"""(?<![\w\\])(?:"(?:[^"\\]|\\.)*"|'[^']*')(?!\w)""")
-
-
-def is_commented_out(text: str, position: int, marks: re.Pattern[str] = SHELL) -> bool:
-    """Whether the character at `position` is in a comment that begins on the same line."""
-    start = text.rfind("\n", 0, position) + 1
-    start = text.rfind("\r", start, position) + 1 or start
-    return any(mark <= position < stop for mark, stop in _marks(text, start, marks))
-
-
-@lru_cache(maxsize=2)
-def _marks(text: str, start: int, marks: re.Pattern[str]) -> Sequence[tuple[int, float]]:
-    """Return the ends of the comment markers on a line, each with the end of the comment.
-
-    The first one outside of quotes is the last. This is cached because lines may be long.
-    """
-    line = _LINE.match(text, start)[0]  # type: ignore[index]  # it always matches
-    if marks.search(line) is None:
-        return ()
-    ends: list[tuple[int, float]] = []
-    at = 0
-    for quoted in _QUOTED.finditer(line):
-        if marks.search(line, at, quoted.start()) is not None:
-            break
-        if (mark := marks.search(line, *quoted.span())) is not None:
-            ends.append((start + mark.end(), start + quoted.end()))
-        at = quoted.end()
-    if (mark := marks.search(line, at)) is not None:
-        ends.append((start + mark.end(), math.inf))
-    return ends
-
 
 #: The dotted names in code, and its imports from modules.
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
@@ -352,22 +310,3 @@ def renamed_in_code(text: str, rule: str, start: int, stop: int) -> Iterator[Edi
     for one in uses:
         at, end = one.start(), one.start() + len(OLD_ROOT)
         yield Edit(rule, "exact", at, end, NEW_ROOT, "import mdstorm", topic="run")
-
-
-#: Keys of the objects that Hydra and Lightning create.
-TARGETS = frozenset({"_target_", "class_path"})
-#: A key, up to its value, and the text after a whole value.
-_KEY = re.compile(r"""(?<![\w-])(?P<key>\w[\w.-]*)["']?[ \t]*[:=][ \t]*["']?\Z""")
-_AFTER = re.compile(r"""["']?[ \t]*(?:[,}\]\#;\r\n]|\Z)""")
-
-
-def dotted_values(text: str, root: str) -> Iterator[tuple[str, str, int, int]]:
-    """Yield the values in configuration that are dotted names in a package.
-
-    Each comes with its key and its span. The format may be YAML, JSON, TOML or INI.
-    """
-    for found in re.finditer(rf"(?<![\w.-]){root}(?:[.:]\w+)*(?![\w.-])", text):
-        start, stop = found.span()
-        key = _KEY.search(text, max(start - 80, 0), start)
-        if key and _AFTER.match(text, stop) and not is_commented_out(text, start):
-            yield key["key"], found[0], start, stop

@@ -8,12 +8,8 @@ from collections.abc import Iterator, Sequence
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import acts
-from mdstorm_migrate.packaging.commands import (
-    command_text,
-    commands_in,
-    is_commented_out,
-    rewrite_commands,
-)
+from mdstorm_migrate.packaging.commands import command_text, commands_in, rewrite_commands
+from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.lists import is_generated, rewrite_listed
 from mdstorm_migrate.packaging.requirement import find_requirements
 from mdstorm_migrate.packaging.rewriting import left

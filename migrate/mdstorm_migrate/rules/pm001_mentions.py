@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.packaging.commands import ANY, SQL, is_commented_out
+from mdstorm_migrate.packaging.comments import ANY, SQL, is_commented_out
 from mdstorm_migrate.petastorm.names import OLD_ROOT, REST_OF_KEY
 from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value

@@ -12,7 +12,8 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding, Topic
-from mdstorm_migrate.packaging.commands import TARGETS, dotted_values, renamed_in_code
+from mdstorm_migrate.packaging.commands import renamed_in_code
+from mdstorm_migrate.packaging.configuration import TARGETS, dotted_values
 from mdstorm_migrate.packaging.strings import is_module_run
 from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (

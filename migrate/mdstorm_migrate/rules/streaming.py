@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.mosaicml import names
-from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
+from mdstorm_migrate.packaging.configuration import TARGETS, dotted_values
 from mdstorm_migrate.python.calls import resolved_as
 from mdstorm_migrate.python.imports import references_of
 from mdstorm_migrate.python.module import PythonModule, inner_span

@@ -28,15 +28,14 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.mosaicml.names import FRONT
 from mdstorm_migrate.packaging import acts
 from mdstorm_migrate.packaging.commands import (
-    TARGETS,
     command_text,
     commands_in,
-    dotted_values,
     installs_all,
     libraries_run,
     runs,
     runs_in_string,
 )
+from mdstorm_migrate.packaging.configuration import TARGETS, dotted_values
 from mdstorm_migrate.packaging.lists import (
     is_constraint_file,
     is_generated,

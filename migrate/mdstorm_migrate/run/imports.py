@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
 
-from mdstorm_migrate.packaging.commands import TARGETS, dotted_values
+from mdstorm_migrate.packaging.configuration import TARGETS, dotted_values
 from mdstorm_migrate.petastorm.names import is_petastorm
 from mdstorm_migrate.python.links import FileImport, file_imports, named_modules, runs_of
 from mdstorm_migrate.run.discover import CODE
