@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging import toml
+from mdstorm_migrate.packaging import toml, toml_dependencies
 from mdstorm_migrate.packaging.commands import rewrite_commands
 from mdstorm_migrate.packaging.requirement import Requirement, requirements_at
 from mdstorm_migrate.packaging.rewriting import CONDA, RequirementPlace, manual, rewrite_lists
@@ -39,11 +39,13 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     results = [
         one
         for key in keys
-        for one in toml.rewrite_dependency(_constraining(document, key.table), key, CODE)
+        for one in toml_dependencies.rewrite_dependency(
+            _constraining(document, key.table), key, CODE
+        )
     ]
     yield from results
     if any(isinstance(one, Edit) for one in results):
-        yield from toml.rewrite_extras(document, CODE)
+        yield from toml_dependencies.rewrite_extras(document, CODE)
     for key in toml.conda_keys(document):
         if key.name.lower() == "petastorm" and document.needs.moved:
             requirement = Requirement(key.start, key.stop)
