@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mdstorm_migrate.base.document import DocumentKind
-from mdstorm_migrate.packaging.toml import toml_keys
+from mdstorm_migrate.packaging.values import Value, ValueReader
 from mdstorm_migrate.python.module import string_value
 
 
@@ -150,30 +150,6 @@ def commands_of(text: str, kind: DocumentKind) -> Sequence[Command]:
 # Values, which may be commands or words
 
 
-class Value(NamedTuple):
-    """A value of a key, or an item of the list that a key has.
-
-    Attributes
-    ----------
-    key : str
-    owner : int
-        The number of the mapping with the key.
-    item_of : int
-        The number of the list; 0 for a value by itself.
-    start, stop : int
-        The span, without quotes.
-    is_escaped : bool
-        Whether a backslash has the meaning that it has in double quotes.
-    """
-
-    key: str
-    owner: int
-    item_of: int
-    start: int
-    stop: int
-    is_escaped: bool = False
-
-
 #: Keys with a command, those with further words of it, and those with the folder in which it runs.
 _PROGRAMS = frozenset({"cmd", "command", "entrypoint"})
 _ARGUMENTS = frozenset({"args", "arguments"})
@@ -229,149 +205,6 @@ def _of_list(text: str, items: Sequence[Value]) -> Iterator[Command]:
 def unescaped(text: str) -> str:
     """Return a text in double quotes with its line breaks, of the same length."""
     return _BREAK.sub(" \n", text)
-
-
-#: What values in brackets consist of: as in JSON, also with plain text.
-_FLOW = re.compile(
-    r"""\s+ | \#[^\n]* | "(?P<double>(?:[^"\\]|\\.)*)" | '(?P<single>(?:[^']|'')*)'
-    | (?P<mark>[\[\]{},]|:(?=[\s"'\[{]))
-    | (?P<plain>[^\s\[\]{},"'#](?:[^\[\]{},:\n]|:(?!\s))*?)(?=\s*(?:[\[\]{},\n]|:\s|\Z))""",
-    re.VERBOSE | re.DOTALL,
-)
-#: A line: its indent, marks of items, a key, and what follows them.
-_LINE = re.compile(
-    r"""(?P<indent>[ ]*)(?P<items>(?:-[ ]+)*)
-    (?:(?P<key>"[^"\n]*"|'[^'\n]*'|[\w$.<~/][^\s:\#"'\[\]{}]*)[ ]*:(?=\s|\Z))?
-    [ ]*(?:[&!][\w./-]+[ ]+)*(?P<value>[^\n]*)""",
-    re.VERBOSE,
-)
-_BLOCK = re.compile(r"[|>][-+\d]*[ ]*(?:\#.*)?\r?")
-_BRACKET = re.compile(r"[\[{](?![{%])")
-_STRING = re.compile(
-    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^']|'')*)')[ ]*(?=[\r\n#]|\Z)""",
-    re.DOTALL,
-)
-
-
-#: The beginning of a value in TOML, or the whole of a string.
-_SETTING = re.compile(
-    r"""[ \t]*(?:(?=[\[{])|\"{3}(?P<lines>(?:[^\\]|\\.)*?)\"{3}|'{3}(?P<literal>.*?)'{3}
-    |"(?P<double>(?:[^"\\\n]|\\.)*)"|'(?P<single>[^'\n]*)')""",
-    re.DOTALL | re.VERBOSE,
-)
-
-
-class _Key(NamedTuple):
-    """A key in YAML: the column, the number of its mapping, and that of the list below it."""
-
-    column: int
-    name: str = ""
-    owner: int = 0
-    item_of: int = 0
-
-
-class _Reader:
-    """Reads the values in YAML and JSON, and numbers their mappings and lists."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = self._number = 0
-
-    def values(self) -> Iterator[Value]:
-        """Yield the values of the text."""
-        if self._text.lstrip().startswith(("{", "[")):
-            yield from self._flow(_Key(0))
-        above = [_Key(-1)]
-        while self._at < len(self._text):
-            yield from self._line(above)
-
-    def settings(self) -> Iterator[Value]:
-        """Yield the values of the text in TOML."""
-        for one in toml_keys(self._text):
-            key = _Key(0, one.name, self._next())
-            setting = _SETTING.match(self._text, one.value_start)
-            if setting is None or one.is_table:
-                continue
-            if setting.lastgroup is not None:
-                span = setting.span(setting.lastgroup)
-                yield Value(key.name, key.owner, 0, *span, setting.lastgroup != "literal")
-            else:
-                self._at = setting.end()
-                yield from self._flow(key)
-
-    def _next(self) -> int:
-        self._number += 1
-        return self._number
-
-    def _line(self, above: list[_Key]) -> Iterator[Value]:
-        """Yield the values that begin on a line, below these keys."""
-        line = _LINE.match(self._text, self._at)
-        assert line is not None  # it matches any line
-        column, item_at = line.start("key"), len(line["indent"])
-        column = column - self._at if column >= 0 else line.start("value") - self._at
-        owner = 0
-        while above[-1].column > (item_at if line["items"] else column - (line["key"] is not None)):
-            owner = above[-1].owner * (above[-1].column == column and not line["items"])
-            above.pop()
-        if line["key"] is not None:
-            name = line["key"].strip("\"'")
-            above.append(_Key(column, name, owner or self._next(), self._next()))
-        key, is_item = above[-1], line["key"] is None and bool(line["items"])
-        start = line.start("value")
-        self._at = self._end(start)
-        item_of = key.item_of if is_item else 0
-        if _BLOCK.fullmatch(line["value"]):
-            depth = column if line["key"] is not None else item_at
-            yield Value(key.name, key.owner, item_of, self._at, self._block(depth))
-        elif _BRACKET.match(line["value"]):
-            self._at = start
-            yield from self._flow(key)
-            self._at = self._end(self._at)
-        elif found := _STRING.match(self._text, start):
-            span, is_escaped = found.span(found.lastgroup or 0), found["double"] is not None
-            self._at = self._end(found.end())
-            yield Value(key.name, key.owner, item_of, *span, is_escaped)
-        elif line["value"].strip() and not line["value"].startswith("#"):
-            yield Value(key.name, key.owner, item_of, start, line.end("value"))
-
-    def _end(self, at: int) -> int:
-        """Return where the next line begins."""
-        return self._text.find("\n", at) + 1 or len(self._text)
-
-    def _block(self, depth: int) -> int:
-        """Move behind the lines that are indented further, and return where they end."""
-        while self._at < len(self._text):
-            end = self._end(self._at)
-            line = self._text[self._at : end]
-            if line.strip() and len(line) - len(line.lstrip(" ")) <= depth:
-                break
-            self._at = end
-        return self._at
-
-    def _flow(self, key: _Key) -> Iterator[Value]:
-        """Yield the values in brackets, and move behind them."""
-        stack: list[_Key] = []
-        last: Value | None = None
-        item_of = 0
-        while found := _FLOW.match(self._text, self._at):
-            self._at, kind, mark = found.end(), found.lastgroup, found["mark"]
-            if kind in ("double", "single", "plain"):
-                is_escaped = kind == "double"
-                last = Value(key.name, key.owner, item_of, *found.span(kind), is_escaped)
-            elif mark == ":" and last is not None:
-                key, last = key._replace(name=self._text[last.start : last.stop].strip()), None
-            elif mark:
-                yield from [last] if last is not None else []
-                last = None
-            if mark in ("[", "{"):
-                stack.append(key._replace(item_of=item_of))
-                item_of = self._next() if mark == "[" else 0
-                key = key if item_of else _Key(0, key.name, self._next())
-            elif mark in ("]", "}"):
-                key = stack.pop() if stack else key
-                item_of = key.item_of
-            if mark in ("]", "}") and not stack:
-                return
 
 
 # Strings in code
@@ -435,7 +268,7 @@ def _of_image(text: str) -> Iterator[Command]:
         if name in _RUNNING and (options := _OPTIONS.match(text, start)):
             start = options.end()
         if name in _RUNNING and text.startswith("[", start):
-            reader = _Reader(text[start:stop])
+            reader = ValueReader(text[start:stop])
             values = (
                 one._replace(start=one.start + start, stop=one.stop + start)
                 for one in reader.values()
@@ -447,11 +280,11 @@ def _of_image(text: str) -> Iterator[Command]:
 
 #: Finds the commands in the text of each kind of document that has any.
 _FINDERS: dict[DocumentKind, Callable[[str], Iterable[Command]]] = {
-    "cluster": lambda text: _of_values(text, _Reader(text).values()),
+    "cluster": lambda text: _of_values(text, ValueReader(text).values()),
     "docker": _of_image,
     "magic": split,
-    "pipfile": lambda text: _of_values(text, _Reader(text).settings()),
-    "pyproject": lambda text: _of_values(text, _Reader(text).settings()),
+    "pipfile": lambda text: _of_values(text, ValueReader(text).settings()),
+    "pyproject": lambda text: _of_values(text, ValueReader(text).settings()),
     "python": _of_code,
     "setup_cfg": split,
     "shell": split,
