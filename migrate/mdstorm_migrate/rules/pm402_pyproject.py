@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging import toml, toml_dependencies
+from mdstorm_migrate.packaging import toml
 from mdstorm_migrate.packaging.commands import rewrite_commands
 from mdstorm_migrate.packaging.requirement import Requirement, requirements_at
 from mdstorm_migrate.packaging.rewriting import CONDA, RequirementPlace, manual, rewrite_lists
+from mdstorm_migrate.packaging.toml_dependencies import rewrite_dependency, rewrite_extras
 from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM402"
@@ -39,13 +40,11 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     results = [
         one
         for key in keys
-        for one in toml_dependencies.rewrite_dependency(
-            _constraining(document, key.table), key, CODE
-        )
+        for one in rewrite_dependency(_constraining(document, key.table), key, CODE)
     ]
     yield from results
     if any(isinstance(one, Edit) for one in results):
-        yield from toml_dependencies.rewrite_extras(document, CODE)
+        yield from rewrite_extras(document, CODE)
     for key in toml.conda_keys(document):
         if key.name.lower() == "petastorm" and document.needs.moved:
             requirement = Requirement(key.start, key.stop)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import rewriting
-from mdstorm_migrate.packaging.lists import Listed, listed, rewrite_listed
+from mdstorm_migrate.packaging.list_formats import Listed, listed
+from mdstorm_migrate.packaging.lists import rewrite_listed
 from mdstorm_migrate.packaging.requirement import Requirement, name_at, requirements_at
 from mdstorm_migrate.rules.rule import rule
 

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.comments import INI, is_commented_out
-from mdstorm_migrate.packaging.lists import ini_values
+from mdstorm_migrate.packaging.list_formats import ini_values
 from mdstorm_migrate.packaging.toml import toml_strings
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, missing, renamed
 from mdstorm_migrate.rules.rule import rule

@@ -66,12 +66,7 @@ from mdstorm_migrate.python.links import (
     links_of,
     resolves,
 )
-from mdstorm_migrate.python.module import (
-    PythonModule,
-    inner_span,
-    parse_python,
-    string_value,
-)
+from mdstorm_migrate.python.module import PythonModule, inner_span, parse_python, string_value
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules import pm403_setup, pm414_settings
 from mdstorm_migrate.rules.pm103_dotted_strings import FIND_CLASS
