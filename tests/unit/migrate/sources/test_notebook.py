@@ -7,7 +7,7 @@ import pytest
 from tests.kit.migrating import check_moves, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import Result, migrate
-from mdstorm_migrate.sources.notebook import JsonStrings
+from mdstorm_migrate.sources.json_strings import JsonStrings
 
 
 def notebook(*sources: Any, language: str = "python", **metadata: Any) -> dict[str, Any]:
