@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from mdstorm_migrate.petastorm.absent import ATTRIBUTES
+from mdstorm_migrate.petastorm.attributes import ATTRIBUTES
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.calls import reads_bound
 from mdstorm_migrate.python.imports import imported_names, reached_uses

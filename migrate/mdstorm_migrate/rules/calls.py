@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from mdstorm_migrate.mosaicml.names import FRONT
-from mdstorm_migrate.petastorm.absent import CONVERTER_FILES
+from mdstorm_migrate.petastorm.attributes import CONVERTER_FILES
 from mdstorm_migrate.petastorm.names import CONVERTER_METHODS, NEW_ROOT, is_petastorm
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, PARQUET, REMOVED_KEYWORDS
 from mdstorm_migrate.python.calls import (

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Finding
-from mdstorm_migrate.petastorm import absent
+from mdstorm_migrate.petastorm.attributes import FINAL, INSTEAD, MISSING, OPEN, UNMISTAKABLE
 from mdstorm_migrate.python.calls import bases_of, given_arguments
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.makers import makers
@@ -24,7 +24,7 @@ _OWNERS = {
     "filesystem": "the file system",
     "get_filesystem_and_path_or_paths": "the file system",
 }
-_PARTS = frozenset().union(*absent.MISSING.values())
+_PARTS = frozenset().union(*MISSING.values())
 #: A codec call without a dataset. Its result is the same with both libraries.
 _CODEC_CALL = re.compile(r"\.codec\.(?:de|en)code\(")
 _DATASET_USE = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
@@ -48,7 +48,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
         if node.attr in _PARTS and not (node.attr in assigned and _is_self(node.value)):
             yield from _missing_attribute(module, node)
     for node in nodes[ast.Constant]:
-        if node.value in absent.UNMISTAKABLE:  # in `getattr`
+        if node.value in UNMISTAKABLE:  # in `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
         if given.function == "UnischemaField" and not _uses_codecs_only(module):
@@ -60,10 +60,10 @@ def _missing_attribute(module: PythonModule, node: ast.Attribute) -> Iterator[Fi
     if not isinstance(node.ctx, ast.Load):
         return
     kinds = makers(module, node.value) or _class_of(module, node.value)
-    missing = [kind for kind in sorted(kinds) if node.attr in absent.MISSING.get(kind, ())]
+    missing = [kind for kind in sorted(kinds) if node.attr in MISSING.get(kind, ())]
     if missing and len(missing) == len(kinds):
         yield _finding(module, node, missing[0], node.attr)
-    elif node.attr in absent.UNMISTAKABLE and not kinds:
+    elif node.attr in UNMISTAKABLE and not kinds:
         yield _finding(module, node, "Reader", node.attr)
 
 
@@ -76,13 +76,13 @@ def _class_of(module: PythonModule, node: ast.expr) -> set[str]:
 def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iterator[Finding]:
     """Yield findings for a class that mdstorm rejects, or that needs missing attributes."""
     bases = bases_of(module, node)
-    final = sorted(bases & absent.FINAL.keys())
-    if final and not bases & absent.OPEN and not _uses_codecs_only(module):
+    final = sorted(bases & FINAL.keys())
+    if final and not bases & OPEN and not _uses_codecs_only(module):
         own.add(node.name)
         start = module.text.index(node.name, module.span(node)[0])
         yield _own_class((start, start + len(node.name)), node.name, final[0])
     for base in sorted(bases):
-        missing = absent.MISSING.get(base, frozenset()) - absent.UNMISTAKABLE
+        missing = MISSING.get(base, frozenset()) - UNMISTAKABLE
         for one in ast.walk(node):
             if isinstance(one, ast.FunctionDef) and one.name in missing:
                 yield _finding(module, one, base, one.name)
@@ -106,7 +106,7 @@ def _own_codec(module: PythonModule, call: ast.Call, own: set[str]) -> Iterator[
     for codec in given:
         function = codec.func if isinstance(codec, ast.Call) else None
         found = None if function is None else dotted(function)
-        if function is None or found is None or last_name(function) in own | absent.FINAL.keys():
+        if function is None or found is None or last_name(function) in own | FINAL.keys():
             continue
         bindings = module.bindings(found[0].id, module.scope_of(found[0]))
         is_class = last_name(function).lstrip("_")[:1].isupper()
@@ -120,7 +120,7 @@ def _own_class(span: tuple[int, int], name: str, base: str) -> Finding:
     what = f"`{name}` is {kind}, which mdstorm rejects"
     because = f"mdstorm reads and writes no dataset with {kind}"
     return Finding(
-        CODE, "manual", *span, what, f"{what}: {absent.FINAL[base]}", holds=name, because=because
+        CODE, "manual", *span, what, f"{what}: {FINAL[base]}", holds=name, because=because
     )
 
 
@@ -132,5 +132,5 @@ def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> 
     owner = _OWNERS.get(kind, f"what {kind}() returns" if kind[0].islower() else f"`{kind}`")
     what = f"{owner} has no `{attribute}` in mdstorm"
     advice = "use its public methods, or keep the file on Petastorm"
-    remedy = f"{what}: {absent.INSTEAD.get((kind, attribute), advice)}"
+    remedy = f"{what}: {INSTEAD.get((kind, attribute), advice)}"
     return Finding(CODE, "manual", start, stop, what, remedy, holds=f"{kind}.{attribute}")

@@ -46,7 +46,7 @@ from mdstorm_migrate.packaging.lists import (
 from mdstorm_migrate.packaging.parts import DocumentPart, parts_of
 from mdstorm_migrate.packaging.strings import commands_of_string, is_module_run, required_in
 from mdstorm_migrate.packaging.words import COMMANDS, instructions
-from mdstorm_migrate.petastorm.absent import CONVERTER_FILES, UNMISTAKABLE
+from mdstorm_migrate.petastorm.attributes import CONVERTER_FILES, UNMISTAKABLE
 from mdstorm_migrate.petastorm.names import (
     CONVERTER_METHODS,
     NEW_ROOT,

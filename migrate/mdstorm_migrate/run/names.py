@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mdstorm_migrate.base.needs import Given
-from mdstorm_migrate.petastorm.absent import CONVERTER_FILES
+from mdstorm_migrate.petastorm.attributes import CONVERTER_FILES
 from mdstorm_migrate.petastorm.names import OLD_ROOT, counterpart
 from mdstorm_migrate.python.links import FileImport, Links
 from mdstorm_migrate.run.discover import is_code

@@ -10,7 +10,7 @@ from mdstorm import make_batch_reader
 from mdstorm.fs_utils import FilesystemResolver
 from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
-from mdstorm_migrate.petastorm.absent import MISSING
+from mdstorm_migrate.petastorm.attributes import MISSING
 
 READER = (
     "from petastorm import make_reader\n"
