@@ -16,8 +16,8 @@ from mdstorm_migrate.packaging import rewriting
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules import Rule
 from mdstorm_migrate.run import migration, together
-from mdstorm_migrate.run.migration import check_format
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
+from mdstorm_migrate.run.syntax import check_format
 from mdstorm_migrate.run.writing import FileWriteError, write_file
 
 TEXT = "petastorm = 1\nother = 2\n"
