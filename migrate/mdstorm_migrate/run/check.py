@@ -12,10 +12,10 @@ from pathlib import Path
 
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_within
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.facts import ROOTS
 from mdstorm_migrate.run.imports import ImportGraph
 from mdstorm_migrate.run.outcome import shown
 from mdstorm_migrate.run.project import Project
+from mdstorm_migrate.run.uses import ROOTS
 
 _NAMES = {OLD_ROOT: "Petastorm", NEW_ROOT: "mdstorm"}
 

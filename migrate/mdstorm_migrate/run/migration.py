@@ -35,9 +35,10 @@ from mdstorm_migrate.rules import rules_for
 from mdstorm_migrate.rules.pm000_open_todos import CODE as OPEN_TODO
 from mdstorm_migrate.run import review
 from mdstorm_migrate.run.discover import CODE
-from mdstorm_migrate.run.facts import Facts, Parsed, facts, linked, seen_after
+from mdstorm_migrate.run.facts import Facts, facts, linked, seen_after
 from mdstorm_migrate.run.features import features_of
 from mdstorm_migrate.run.outcome import ALONE, Decision, Naming, Outcome, Problem, Settings
+from mdstorm_migrate.run.parsing import Parsed
 from mdstorm_migrate.run.syntax import check_format
 from mdstorm_migrate.sources.plain import is_wide
 

@@ -22,9 +22,11 @@ from mdstorm_migrate.packaging.lists import is_constraint_file
 from mdstorm_migrate.packaging.words import COMMANDS
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_within
 from mdstorm_migrate.run.discover import is_code
-from mdstorm_migrate.run.facts import LISTS, ROOTS, RUNNING, Facts
+from mdstorm_migrate.run.facts import Facts
 from mdstorm_migrate.run.imports import ImportGraph, closure
+from mdstorm_migrate.run.installing import LISTS, RUNNING
 from mdstorm_migrate.run.outcome import shown
+from mdstorm_migrate.run.uses import ROOTS
 from mdstorm_migrate.sources.plain import kind_of
 
 #: Modules that Petastorm or one of its extras installed, and their distributions.
