@@ -34,7 +34,7 @@ from mdstorm_migrate.python.links import Links, all_imports, dotted_import, link
 from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules import pm414_settings
-from mdstorm_migrate.rules.pm103_dotted_strings import FIND_CLASS
+from mdstorm_migrate.rules.string_uses import FIND_CLASS
 from mdstorm_migrate.rules.versions import looked_up
 from mdstorm_migrate.run.discover import CODE, is_code
 from mdstorm_migrate.run.imports import configured_imports, text_imports
