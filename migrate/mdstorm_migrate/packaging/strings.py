@@ -20,8 +20,9 @@ from mdstorm_migrate.packaging.requirement import (
 from mdstorm_migrate.packaging.rewriting import RequirementPlace
 from mdstorm_migrate.packaging.words import Command, Word, shell, split, unescaped, word_in_code
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.calls import is_docstring, reads, reads_of_value, words_before
+from mdstorm_migrate.python.calls import is_docstring, words_before
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
+from mdstorm_migrate.python.reads import reads, reads_of_value
 
 #: Arguments, keys and functions that take requirements for pip to install, also as a single string.
 #: A string that is not in one of them, or in a command, is reported and left.

@@ -1,15 +1,15 @@
-"""Calls: the function, the arguments passed to it, and the names that hold its results."""
+"""Calls: the function that is called, and the arguments passed to it."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
-from mdstorm_migrate.python.scopes import Binding, Scope
+from mdstorm_migrate.python.scopes import Binding
 
 #: Unqualified names of functions that import or look up the object named by their first argument.
 IMPORTING = frozenset(
@@ -25,8 +25,6 @@ RESOLVING = IMPORTING | _LOCATING
 _IMPORTERS = frozenset({"hydra", "importlib", "pkgutil", "pydoc", "pytest", "runpy"})
 #: Unqualified names of functions that replace the object at a dotted path.
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
-#: Methods that add their last argument to the collection that they are called on.
-ADDING = frozenset({"add", "append", "extend", "insert", "setdefault", "update"})
 #: Keywords of these functions for what they look up.
 _FIRST = frozenset({"logger", "name", "package_name", "target"})
 #: Methods that replace an attribute of an object.
@@ -66,112 +64,6 @@ def words_before(module: PythonModule, string: ast.AST) -> Sequence[ast.expr]:
         case ast.List(elts=words) | ast.Tuple(elts=words) | ast.Call(args=words):
             return words[: words.index(string)] if string in words else ()
     return ()
-
-
-def reads(module: PythonModule, statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield the reads of the variable, or the calls of the function, that gets a value."""
-    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-    if isinstance(statement, ast.Return):
-        targets = [one for one in module.ancestors(statement) if isinstance(one, ast.FunctionDef)]
-    match targets[:1]:
-        case [ast.Name(id=name) | ast.FunctionDef(name=name) as target]:
-            for read in module.scopes.references.get(name, ()):
-                if any(one.node is target for one in module.bindings(name, read.scope)):
-                    parent = module.scopes.parents[read.node]
-                    is_called = isinstance(parent, ast.Call) and parent.func is read.node
-                    yield parent if is_called else read.node
-
-
-def reads_of_value(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the reads of the variable that an expression is assigned to, if it is."""
-    statement = module.scopes.parents.get(node)
-    if isinstance(statement, ast.Assign | ast.AnnAssign):
-        yield from reads(module, statement)
-
-
-def reads_bound(
-    module: PythonModule, parent: ast.AST, value: ast.AST
-) -> Iterator[ast.Name | ast.Attribute]:
-    """Yield the reads of the names that `parent`, the parent of `value`, binds to it or its parts.
-
-    A collection that the value is added to counts, and a parameter of a function in the file. In
-    other scopes, only attributes with the same name count.
-    """
-    bound = [one for target in _targets(module, parent, value) for one in _bound_in(target)]
-    if not bound:
-        return
-    bindings = (one for one in module.scopes.bindings if one.node in bound)
-    homes: set[tuple[str, Scope | None]] = {(one.name, one.scope) for one in bindings}
-    for one in bound:
-        if isinstance(one, ast.Name):
-            homes.add((one.id, module.scope_of(one).home(one.id)))
-    attributes = {one.attr for one in bound if isinstance(one, ast.Attribute)}
-    attributes |= {name for name, scope in homes if scope is not None and scope.is_class}
-    for name in {name for name, _ in homes}:
-        for read in module.scopes.references.get(name, ()):
-            if read.node is not value and (name, read.scope.home(name)) in homes:
-                yield read.node
-    for node in module.scopes.nodes[ast.Attribute] if attributes else ():
-        if node.attr in attributes and isinstance(node.ctx, ast.Load) and node is not value:
-            yield node
-
-
-def _targets(module: PythonModule, parent: ast.AST, value: ast.AST) -> Iterable[ast.AST | None]:
-    """Return what `parent` binds to `value` or to parts of it."""
-    match parent:
-        case ast.Assign(targets=targets, value=bound) if bound is value:
-            return targets
-        case (
-            ast.AnnAssign(target=target, value=bound)
-            | ast.AugAssign(target=target, value=bound)
-            | ast.NamedExpr(target=target, value=bound)
-            | ast.For(target=target, iter=bound)
-            | ast.AsyncFor(target=target, iter=bound)
-            | ast.withitem(optional_vars=target, context_expr=bound)
-        ) if bound is value:
-            return [target]
-        case ast.Call(func=ast.Attribute(value=target, attr=method), args=[*_, bound]) if (
-            method in ADDING
-        ):
-            return [target] if bound is value else ()
-        case ast.Call(func=function, args=args) if value in args:
-            return _parameters(module, function, args.index(value))
-        case ast.keyword(arg=str(name)):
-            call = module.scopes.parents[parent]
-            given = _parameters(module, call.func) if isinstance(call, ast.Call) else []
-            return [one for one in given if one.arg == name]
-        case ast.Match(subject=bound, cases=cases) if bound is value:
-            return [one.pattern for one in cases]
-    loops = getattr(parent, "generators", ())
-    return [loop.target for loop in loops if loop.iter is value]
-
-
-def _parameters(
-    module: PythonModule, function: ast.expr, number: int | None = None
-) -> list[ast.arg]:
-    """Return the parameters, or the one with a number, of functions that a call may call."""
-    name, is_method = last_name(function), isinstance(function, ast.Attribute)
-    parameters: list[ast.arg] = []
-    for one in module.scopes.nodes[ast.FunctionDef]:
-        if one.name == name:
-            plain = [*one.args.posonlyargs, *one.args.args]
-            plain = plain[1:] if is_method and plain and plain[0].arg in ("self", "cls") else plain
-            every = [*plain, *one.args.kwonlyargs]
-            parameters += every if number is None else plain[number : number + 1]
-    return parameters
-
-
-def _bound_in(target: ast.AST | None) -> Iterator[ast.AST]:
-    """Yield what a target, a pattern or a parameter binds: names and attributes."""
-    match target:
-        case ast.Name() | ast.Attribute() | ast.arg():
-            yield target
-        case ast.Subscript(value=inner) | ast.Starred(value=inner):
-            yield from _bound_in(inner)
-        case ast.Tuple(elts=inner) | ast.List(elts=inner):
-            yield from (one for part in inner for one in _bound_in(part))
-        case ast.pattern():
-            yield from ast.walk(target)
 
 
 def called(call: ast.Call | None) -> str:

@@ -17,8 +17,9 @@ from mdstorm_migrate.petastorm.names import (
     is_within,
     missing,
 )
-from mdstorm_migrate.python.calls import call_with_first, called, is_docstring, reads_bound
+from mdstorm_migrate.python.calls import call_with_first, called, is_docstring
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
+from mdstorm_migrate.python.reads import reads_bound
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 
 #: Maximum number of assignments through which a name is followed.

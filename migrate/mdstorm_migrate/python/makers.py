@@ -15,9 +15,9 @@ from functools import lru_cache
 
 from mdstorm_migrate.petastorm.attributes import ATTRIBUTES
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.calls import reads_bound
 from mdstorm_migrate.python.imports import imported_names, reached_uses
 from mdstorm_migrate.python.module import PythonModule, last_name
+from mdstorm_migrate.python.reads import reads_bound
 from mdstorm_migrate.python.scopes import Scope
 
 #: Functions that return their arguments, or containers or iterators of them.

@@ -19,11 +19,11 @@ from mdstorm_migrate.python.calls import (
     keys_of,
     keywords_of_call,
     library_of,
-    reads_bound,
 )
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.makers import calls_of, made_in, makers
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
+from mdstorm_migrate.python.reads import reads_bound
 from mdstorm_migrate.python.scopes import Scope
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules.rule import Remark, remarks

@@ -20,14 +20,13 @@ from mdstorm_migrate.python.calls import (
     function_of,
     is_docstring,
     is_target,
-    reads_bound,
-    reads_of_value,
     resolved_as,
     words_before,
 )
 from mdstorm_migrate.python.import_actions import is_fallback
 from mdstorm_migrate.python.links import finders_of, finds, is_finder, resolves
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
+from mdstorm_migrate.python.reads import reads_bound, reads_of_value
 from mdstorm_migrate.python.scopes import Comprehension
 from mdstorm_migrate.rules import loggers, versions
 

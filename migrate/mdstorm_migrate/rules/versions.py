@@ -7,15 +7,10 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.petastorm import names
-from mdstorm_migrate.python.calls import (
-    call_with_first,
-    called,
-    function_of,
-    reads_bound,
-    reads_of_value,
-)
+from mdstorm_migrate.python.calls import call_with_first, called, function_of
 from mdstorm_migrate.python.links import DISTRIBUTIONS, METADATA
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.reads import reads_bound, reads_of_value
 
 #: Functions that find an installed distribution by name.
 _DISTRIBUTIONS = DISTRIBUTIONS | {"version_option"}
