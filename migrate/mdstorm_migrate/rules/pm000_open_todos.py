@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mdstorm_migrate import rules
-from mdstorm_migrate.base.document import WRITTEN, Document, todo_comments
+from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.base.todos import todo_comments
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules.rule import rule
 

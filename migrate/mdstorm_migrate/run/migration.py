@@ -15,16 +15,15 @@ from pathlib import Path, PurePath
 from typing import TypeVar
 
 from mdstorm_migrate.base.document import (
-    MARK,
     DecodedFile,
     Document,
     Source,
     SourceError,
     is_setup_script,
-    todo_comments,
 )
 from mdstorm_migrate.base.edits import NAMES, Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import Given, Needs
+from mdstorm_migrate.base.todos import MARK, todo_comments
 from mdstorm_migrate.packaging.parts import parts_of
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.calls import REPLACING

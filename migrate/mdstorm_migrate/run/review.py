@@ -16,8 +16,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mdstorm_migrate.base.document import COMMENTED, Document, TodoComment, todo_comments, todo_text
+from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Edit, Finding
+from mdstorm_migrate.base.todos import COMMENTED, TodoComment, todo_comments, todo_text
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules.pm001_mentions import CODE

@@ -14,7 +14,6 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from mdstorm_migrate.base.document import (
-    MARK,
     Document,
     DocumentKind,
     Placement,
@@ -22,6 +21,7 @@ from mdstorm_migrate.base.document import (
     SourceError,
     TextSegment,
 )
+from mdstorm_migrate.base.todos import MARK
 from mdstorm_migrate.mosaicml.names import ROOT
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import parse_python
