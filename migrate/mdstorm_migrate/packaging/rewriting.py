@@ -11,6 +11,12 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import Requirement, mdstorm_extras, quoted_word
 
+#: How requirements are listed: one per ``line``, as a quoted ``string`` in an array, as a line in
+#: an ``ini`` file, as a ``word`` in a command or ``joined`` by commas in one, as an ``item`` in a
+#: YAML list; ``alone`` if a value consists of one requirement.
+RequirementPlace: TypeAlias = Literal["line", "string", "ini", "word", "joined", "item", "alone"]
+IN_COMMANDS = ("word", "joined")
+
 MESSAGE = "require mdstorm; Petastorm's version numbers do not apply to it"
 #: Distributions that Petastorm's extras installed and mdstorm's extras do not, by extra.
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
@@ -209,13 +215,6 @@ def _line_of(document: Document, requirement: Requirement) -> tuple[int, int]:
     """Return the span of a requirement's line, including its line break."""
     end = document.text.find("\n", requirement.stop)
     return document.lines.start_of(requirement.start), len(document.text) if end < 0 else end + 1
-
-
-#: How requirements are listed: one per ``line``, as a quoted ``string`` in an array, as a line in
-#: an ``ini`` file, as a ``word`` in a command or ``joined`` by commas in one, as an ``item`` in a
-#: YAML list; ``alone`` if a value consists of one requirement.
-RequirementPlace: TypeAlias = Literal["line", "string", "ini", "word", "joined", "item", "alone"]
-IN_COMMANDS = ("word", "joined")
 
 
 def name_index(

@@ -56,7 +56,7 @@ class InString(NamedTuple):
 
     Attributes
     ----------
-    found : Requirement
+    requirement : Requirement
         With its span in the document; that of the string's literal if `tool` is None.
     place : RequirementPlace
     tool : {"pip", "conda"} or None
@@ -65,7 +65,7 @@ class InString(NamedTuple):
         Whether the string only tells a person what to install, or is compared with such a text.
     """
 
-    found: Requirement
+    requirement: Requirement
     place: RequirementPlace
     tool: Literal["pip", "conda"] | None
     is_message: bool = False

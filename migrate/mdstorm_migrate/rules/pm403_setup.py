@@ -43,7 +43,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     if isinstance(module, PythonModule):
         strings = [one for one in module.scopes.strings if OLD_ROOT in str(one.value).lower()]
         waits = is_setup_script(module.document.path) and any(
-            one.tool is None or one.found.is_copy or one.found.is_open
+            one.tool is None or one.requirement.is_copy or one.requirement.is_open
             for string in strings
             for one in required_in(module, string)
         )
