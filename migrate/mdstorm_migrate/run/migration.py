@@ -39,7 +39,7 @@ from mdstorm_migrate.run.features import features_of
 from mdstorm_migrate.run.outcome import ALONE, Decision, Naming, Outcome, Problem, Settings
 from mdstorm_migrate.run.parsing import Parsed
 from mdstorm_migrate.run.syntax import check_format
-from mdstorm_migrate.sources.plain import is_wide
+from mdstorm_migrate.sources.decoding import is_wide
 
 _MARK = MARK.encode()
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from mdstorm_migrate.base.document import DecodedFile, Document, SourceError
 from mdstorm_migrate.sources.cells import Cell, CellDocuments, documents_of
+from mdstorm_migrate.sources.decoding import decode
 from mdstorm_migrate.sources.json_strings import JsonPath, JsonStrings, strings_of
-from mdstorm_migrate.sources.plain import decode
 
 #: The names of Python kernels; sparkmagic's is called ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")

@@ -7,7 +7,8 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, DocumentKind, Shift, TextSegment
 from mdstorm_migrate.sources.cells import Cell, documents_of
-from mdstorm_migrate.sources.plain import decode, is_notebook
+from mdstorm_migrate.sources.decoding import decode
+from mdstorm_migrate.sources.plain import is_notebook
 
 _FENCE = re.compile(
     r"""^(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\r\n`]*)\r?\n

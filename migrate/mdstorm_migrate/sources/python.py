@@ -22,7 +22,7 @@ from mdstorm_migrate.base.document import (
 from mdstorm_migrate.base.edits import EditError, Lines
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.cells import whole_or_cells
-from mdstorm_migrate.sources.plain import decode_python
+from mdstorm_migrate.sources.decoding import decode_python
 
 #: The line that begins a cell in VS Code, Spyder and Jupytext. Cells may contain magics.
 _CELL = re.compile(r"^#[ ]?%%[^\r\n]*(?:\r?\n)?", re.MULTILINE)
