@@ -18,16 +18,12 @@ from typing import Literal, TypeAlias
 from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.petastorm.absent import incidental_of
 from mdstorm_migrate.python.calls import IMPORTING
-from mdstorm_migrate.python.imports import (
-    ImportedName,
-    imported_names,
-    is_named_in_strings,
-    references_of,
-)
+from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
 from mdstorm_migrate.python.links import file_imports
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding, Scope
 from mdstorm_migrate.python.shadow import shadowed
+from mdstorm_migrate.python.textual_uses import is_named_in_strings
 
 #: ``move``: import from mdstorm. ``keep``: import from Petastorm. ``both``: import both, because
 #: only some uses move. ``alias``: import mdstorm under the old name.

@@ -22,15 +22,10 @@ from mdstorm_migrate.petastorm.names import (
 from mdstorm_migrate.petastorm.signatures import FIXED_POSITIONS, REMOVED_KEYWORDS, RENAMED_KEYWORDS
 from mdstorm_migrate.python.calls import given_arguments, keywords_of_call
 from mdstorm_migrate.python.import_actions import Action, action_for, is_fallback_import, moved_to
-from mdstorm_migrate.python.imports import (
-    ImportedName,
-    TextualUse,
-    annotation_uses,
-    imported_names,
-    references_of,
-)
+from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
+from mdstorm_migrate.python.textual_uses import TextualUse, annotation_uses
 from mdstorm_migrate.rules.rule import rule
 
 _BOTH = "the name would refer to both libraries"
