@@ -163,6 +163,12 @@ class Given:
     has_converter : bool
         Whether the project makes a converter, and has no attributes of its own with the names of
         the attributes with a converter's files.
+    packages : frozenset of str
+        The names, with attributes, by which this file reaches functions of other files that return
+        the package ``petastorm``.
+    handed : frozenset of (str, str)
+        The functions and classes of this file to which others pass a converter's loader, and the
+        position or the keyword.
     """
 
     names: Mapping[str, str] | None = None
@@ -172,6 +178,8 @@ class Given:
     finders: frozenset[str] = frozenset()
     listed: frozenset[str] = frozenset()
     has_converter: bool = False
+    packages: frozenset[str] = frozenset()
+    handed: frozenset[tuple[str, str]] = frozenset()
 
 
 #: What a file that is migrated without other files is given.

@@ -11,6 +11,7 @@ from functools import lru_cache
 from mdstorm_migrate.petastorm.absent import INCIDENTAL
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm, is_within
 from mdstorm_migrate.python.calls import IMPORTING, called, defined_name
+from mdstorm_migrate.python.makers import handed_loaders
 from mdstorm_migrate.python.module import PythonModule, dotted, string_value
 
 #: ``%run ./utils``, in a cell or in a comment of a Databricks notebook.
@@ -106,6 +107,10 @@ class Links:
     parts : frozenset of (str, str)
         The names of the module that refer to parts of Petastorm, with their paths; ``*`` for all
         names of a part.
+    packages : frozenset of str
+        Its functions that return the package ``petastorm``.
+    handed : frozenset of (str, str)
+        The functions to which it passes a converter's loader, and the position or keyword.
     """
 
     imports: tuple[FileImport, ...] = ()
@@ -114,6 +119,8 @@ class Links:
     finders: frozenset[str] = frozenset()
     owners: frozenset[str] = frozenset()
     parts: frozenset[tuple[str, str]] = frozenset()
+    packages: frozenset[str] = frozenset()
+    handed: frozenset[tuple[str, str]] = frozenset()
 
 
 def links_of(module: PythonModule) -> Links:
@@ -133,6 +140,8 @@ def links_of(module: PythonModule) -> Links:
         finders_of(module),
         frozenset(_owners(module)),
         frozenset(_parts(module)),
+        frozenset(_packages(module)),
+        frozenset(handed_loaders(module)),
     )
 
 
@@ -145,6 +154,15 @@ def _parts(module: PythonModule) -> Iterator[tuple[str, str]]:
             path = one.target if value is None else module.resolve(value, scope)
             if path is not None and is_petastorm(path):
                 yield name, path
+
+
+def _packages(module: PythonModule) -> Iterator[str]:
+    """Yield the functions of the module that return the package itself."""
+    functions = {one.name for one in module.tree.body if isinstance(one, ast.FunctionDef)}
+    for node in module.scopes.nodes[ast.Return] if OLD_ROOT in module.text else ():
+        if isinstance(value := node.value, ast.Name) and _around(module, node) in functions:
+            path = module.resolve(value, module.scope_of(value))
+            yield from [_around(module, node)] if path == OLD_ROOT else []
 
 
 def unbound_names(module: PythonModule) -> frozenset[str]:

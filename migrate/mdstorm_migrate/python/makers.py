@@ -2,7 +2,9 @@
 
 An object is followed from the call that makes it through assignments, arguments, results and loops
 of the same file. A container counts as all of its elements, and the order of statements does not
-matter. Objects are not followed to other files: what matters there is found by its name.
+matter. Objects are not followed to other files: what matters there is found by its name. Only the
+function of another file that a converter's loader is passed to is known, and one that returns the
+package.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import chain
 
 from mdstorm_migrate.petastorm.attributes import ATTRIBUTES
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.petastorm.names import CONVERTER, OLD_ROOT
 from mdstorm_migrate.python.imports import imported_names, reached_uses
 from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.reads import reads_bound
@@ -34,6 +37,7 @@ _ELEMENT = frozenset(
 #: Usual names of readers that come from elsewhere, and what their attribute `dataset` is.
 _READER_NAME = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
 _DATASET = ATTRIBUTES["Reader", "dataset"].removesuffix("()")
+_LOADER = "make_torch_dataloader"
 
 
 def makers(module: PythonModule, node: ast.AST) -> set[str]:
@@ -64,6 +68,10 @@ def _made_first(module: PythonModule) -> Iterator[tuple[ast.AST, str]]:
     for use in (*uses, *reached_uses(module)):
         if use.path == OLD_ROOT:
             yield use.node, use.path
+    for call in module.scopes.calls if module.given.packages else ():
+        if ast.unparse(call.func) in module.given.packages:
+            yield call, OLD_ROOT
+    yield from ((read, f"{CONVERTER}.{_LOADER}") for read in _handed(module))
     for one in module.scopes.bindings:
         annotation = getattr(one.node, "annotation", None)
         if isinstance(above := module.scopes.parents.get(one.node), ast.AnnAssign):
@@ -74,6 +82,37 @@ def _made_first(module: PythonModule) -> Iterator[tuple[ast.AST, str]]:
     for node in module.scopes.nodes[ast.Attribute]:
         if node.attr == "dataset" and _may_be_reader(module, node.value):
             yield node, _DATASET
+
+
+def handed_loaders(module: PythonModule) -> Iterator[tuple[str, str]]:
+    """Yield the functions to which code passes a converter's loader, and position or keyword."""
+    for node, paths in made_in(module).items() if f".{_LOADER}(" in module.text else ():
+        parent = module.scopes.parents.get(node)
+        if f"{CONVERTER}.{_LOADER}" not in paths:
+            continue
+        match parent, module.scopes.parents.get(parent) if parent is not None else None:
+            case ast.Call(func=function, args=args), _ if node in args:
+                yield ast.unparse(function), str(args.index(node))
+            case ast.keyword(arg=str(name)), ast.Call(func=function):
+                yield ast.unparse(function), name
+
+
+def _handed(module: PythonModule) -> Iterator[ast.Name]:
+    """Yield the reads of the parameters that other files pass a converter's loader for."""
+    nodes = module.scopes.nodes
+    for name, how in module.given.handed:
+        inits = (one.body for one in nodes[ast.ClassDef] if one.name == name)
+        named = (one for one in nodes[ast.FunctionDef] if one.name == name)
+        for function in (*named, *chain.from_iterable(inits)):
+            if isinstance(function, ast.FunctionDef) and function.name in (name, "__init__"):
+                given = [*function.args.posonlyargs, *function.args.args]
+                given = given[1:] if given and given[0].arg == "self" else given
+                by_position = {str(number): one.arg for number, one in enumerate(given)}
+                parameter = by_position.get(how, how)
+                for read in module.scopes.references.get(parameter, ()):
+                    home = read.scope.home(parameter)
+                    if home is not None and home.node is function:
+                        yield read.node
 
 
 def _reads(module: PythonModule, name: str, scope: Scope) -> Iterator[ast.Name]:
@@ -140,7 +179,7 @@ def _from_call(module: PythonModule, call: ast.Call, node: ast.AST) -> Iterator[
     """Yield what is an object because a call gets it, besides the parameters of its function.
 
     These are the results of functions that return what they get; the fields of a class; and what
-    another function, such as ``partial``, passes to a function of the file.
+    another function, such as ``partial``, or a decorator passes to a function of the file.
     """
     if call.func is node:
         yield from [call] if isinstance(node, ast.Call) else []  # ``partial(f, conv)()``
@@ -150,7 +189,7 @@ def _from_call(module: PythonModule, call: ast.Call, node: ast.AST) -> Iterator[
     given = [*call.args, *(one.value for one in call.keywords)]
     names = {one.id for one in given if isinstance(one, ast.Name) and one is not node}
     for function in module.scopes.nodes[ast.FunctionDef]:
-        if function.name in names:
+        if function.name in names or call in function.decorator_list:
             yield call
             for one in (*function.args.args, *function.args.kwonlyargs):
                 reads = module.scopes.references.get(one.arg, ())

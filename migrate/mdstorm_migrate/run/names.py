@@ -23,6 +23,8 @@ from mdstorm_migrate.run.imports import TEST, ImportGraph, closure
 #: A name, with attributes, and the part of Petastorm that it refers to; empty for a function that
 #: finds modules. The name ``*`` stands for all names of a module of Petastorm.
 _Meaning: TypeAlias = tuple[str, str]
+#: Stands for the part if the name is that of a function that returns the package.
+_PACKAGE = f"{OLD_ROOT}()"
 #: Maximum number of dots in a name.
 _LONGEST = 4
 
@@ -50,14 +52,20 @@ def given_to(
         CONVERTER_FILES & one.defined for one in facts.values()
     )
     is_used = bool(mentioning) or any(one.moved for one in facts.values())
-    listed = _listed(facts, reached, graph)
+    listed, handed = _listed(facts, reached, graph), _handed(facts, graph)
     others = frozenset() if has_converter else CONVERTER_FILES  # of which the project has its own
     given = {}
     for path, one in sorted(facts.items()):
-        names = {name: part for name, part in sorted(reached[path]) if part and "*" not in name}
+        packages = frozenset(name for name, part in reached[path] if part == _PACKAGE)
+        names = {
+            name: part
+            for name, part in sorted(reached[path])
+            if part not in ("", _PACKAGE) and "*" not in name
+        }
         is_loading = one.makes_loaders and bool(mentioning)
         is_distinct = is_loading or (is_used and bool(one.attributes - others))
-        is_reached = bool(names) or (path not in mentioning and is_distinct)
+        is_given = bool(packages or handed[path]) or is_distinct
+        is_reached = bool(names) or (path not in mentioning and is_given)
         if path in mentioning or is_reached:
             given[path] = Given(
                 names if is_reached else None,
@@ -67,6 +75,8 @@ def given_to(
                 frozenset(name for name, part in reached[path] if not part),
                 frozenset(listed[path]),
                 has_converter,
+                packages,
+                frozenset(handed[path]),
             )
     return given
 
@@ -74,7 +84,11 @@ def given_to(
 def _reached(facts: Mapping[Path, Facts], graph: ImportGraph) -> Mapping[Path, set[_Meaning]]:
     """Return the names by which files reach what other files define or import."""
     known = {
-        path: {*one.links.parts, *((name, "") for name in one.links.finders)}
+        path: {
+            *one.links.parts,
+            *((name, "") for name in one.links.finders),
+            *((name, _PACKAGE) for name in one.links.packages),
+        }
         for path, one in facts.items()
         if is_code(path)
     }
@@ -108,6 +122,26 @@ def _listed(
                 for file in files:
                     listed[file].add(item.name or "*")
     return listed
+
+
+def _handed(facts: Mapping[Path, Facts], graph: ImportGraph) -> Mapping[Path, set[tuple[str, str]]]:
+    """Return the functions of each file to which others pass a converter's loader, and how."""
+    handed: defaultdict[Path, set[tuple[str, str]]] = defaultdict(set)
+    todo = [(path, *found) for path, one in facts.items() for found in one.links.handed]
+    while todo:
+        path, function, how = todo.pop()
+        for item, files in graph.targets.get(path, ()):
+            if function == item.bound:
+                name = item.name
+            elif item.name == "*" or function.startswith(f"{item.bound}."):
+                name = function.rpartition(".")[2]
+            else:
+                continue
+            for file in files:
+                if (name, how) not in handed[file]:
+                    handed[file].add((name, how))
+                    todo.append((file, name, how))
+    return handed
 
 
 def _imported(

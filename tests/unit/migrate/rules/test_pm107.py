@@ -111,6 +111,7 @@ def test_missing_name_with_replacement_gets_advice() -> None:
     "import petastorm\ndef f(lib, v): assert V(lib.__version__) >= v\nf(petastorm, '0.1')\n",
     "import petastorm\nfor lib, v in ((petastorm, '1'), (torch, '2')): lib.__version__ >= v\n",
     "import petastorm as p\n[lib.__version__ < v for lib, v in [(p, '0.1')]]\n",
+    "import petastorm\n@mark.parametrize('m', [petastorm])\ndef test(m): m.__version__ > '0'\n",
     "def f():\n    import petastorm\n    return petastorm\nif f().__version__ < '0.9': ...\n",
 )
 def test_comparison_of_aliased_version_blocks_migration(text: str) -> None:

@@ -145,6 +145,19 @@ def test_converter_in_attribute_fixture_or_annotation_is_followed(
             "fit(**{'conv': c})",
         )
     ),
+    *(
+        ({"main.py": f"{CONV}{begin}\nwith mk(df).make_torch_dataloader() as dl: {call}\n"}, use)
+        for begin, call, use in (
+            ("from use import fit", "fit(dl)", "def fit(batches): return batches.reader\n"),
+            ("import use", "use.fit(1, dl)", "def fit(n, x, y=0): return len(x.reader)\n"),
+            ("from use import *", "fit(x=dl)", "def fit(*, x, y): print(x.reader, y.reader)\n"),
+            (
+                "from use import Fit",
+                "Fit(dl).run()",
+                CLASS.replace("conv.make_torch_dataloader()", "conv"),
+            ),
+        )
+    ),
 )
 def test_loader_that_a_function_is_given_gets_finding_of_same_file(
     files: dict[str, str], use: str, tmp_path: Path
@@ -307,6 +320,22 @@ def test_files_of_converter_that_a_function_returns_to_other_files_are_reported(
         "log.py": "from conv import url\nprint(url(df))\n",
     }
     assert manual(tmp_path, files) == {"conv.py": ["PM119"]}
+
+
+@each(
+    ("from lib import load", "p = load()"),
+    ("import lib as own", "p = own.load()"),
+    ("from lib import *", "p = load()"),
+)
+def test_version_of_package_that_another_file_returns_is_compared(
+    begin: str, assign: str, tmp_path: Path
+) -> None:
+    files = {
+        "lib.py": "def load():\n    import petastorm\n    return petastorm\n"
+        "def other(): return 1\n",
+        "a.py": f"{begin}\n{assign}\nOLD = p.__version__ < '0.12'\nother().__version__ < '1'\n",
+    }
+    assert manual(tmp_path, files) == {"a.py": ["PM107"]}
 
 
 def test_edit_that_only_tests_hold_back_has_that_reason(tmp_path: Path) -> None:
