@@ -163,10 +163,13 @@ _FIRST = re.compile(
     re.VERBOSE,
 )
 #: Functions that show a text, or test one.
-_SHOWING = re.compile(
-    r"""critical | debug | echo | error | exception | exit | fail | info | log | print | skip
-    | warn(?:ing)? | assert(?:Not)?In | assert\w*Regex | compile | fullmatch | match | search""",
-    re.VERBOSE,
+_SHOWING = frozenset(
+    [
+        *("critical", "debug", "echo", "error", "exception", "exit", "fail", "info", "log"),
+        *("print", "skip", "warn", "warning", "compile", "fullmatch", "match", "search"),
+        *("assertIn", "assertNotIn", "assertRegex", "assertNotRegex"),
+        *("assertRaisesRegex", "assertWarnsRegex"),
+    ]
 )
 
 
@@ -184,7 +187,7 @@ def _is_shown(module: PythonModule, node: ast.AST, value: str) -> bool:
                 return True
             case ast.Compare():
                 return _PIP_COMMAND.search(value.split()[0]) is None
-            case ast.Call(func=function) if _SHOWING.fullmatch(last_name(function)):
+            case ast.Call(func=function) if last_name(function) in _SHOWING:
                 return True
             case ast.Call(func=function) if last_name(function) not in _SAME:
                 return isinstance(module.scopes.parents.get(above), ast.Raise)

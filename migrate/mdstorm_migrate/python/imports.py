@@ -24,9 +24,12 @@ from mdstorm_migrate.python.textual_uses import TextualUse, annotation_uses
 #: Maximum number of assignments through which a name is followed.
 _DEPTH = 3
 #: Functions and methods that convert a version, and functions that make a decision based on one.
-_CONVERSIONS = re.compile(
-    r"(?:V|(?:Loose|Strict)?Version|parse|parse_version|float|getattr|int|join|list|map|str"
-    r"|tuple|r?partition|replace|r?split|strip)\Z"
+_CONVERSIONS = frozenset(
+    [
+        *("LooseVersion", "StrictVersion", "V", "Version", "parse", "parse_version"),
+        *("float", "getattr", "int", "join", "list", "map", "partition", "replace", "rpartition"),
+        *("rsplit", "split", "str", "strip", "tuple"),
+    ]
 )
 _DECIDING = re.compile(
     r"(?:endswith|startswith|fullmatch|match|search)\Z|assert|at_?least|check|compar|require", re.I
@@ -260,7 +263,7 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
             case ast.Call(func=function):
                 if _DECIDING.search(last_name(function)):
                     return True
-                if function is not node and not _CONVERSIONS.match(last_name(function)):
+                if function is not node and last_name(function) not in _CONVERSIONS:
                     return False
             case ast.stmt():
                 return False

@@ -196,16 +196,21 @@ _OPENING = re.compile(
     r"|\bsystem\b|subprocess|log_artifact",
     re.IGNORECASE,
 )
-#: Methods that hand a value to other programs.
-_HANDING = re.compile(
-    r"(?<!sys)(?<!\bstderr)(?<!\bstdout)\.(?:dump|exit|publish|push|put|send|set|write|xcom_push)\Z"
+#: Methods that hand a value to other programs, and objects with such methods that only show it.
+_HANDING = frozenset(
+    ["dump", "exit", "publish", "push", "put", "send", "set", "write", "xcom_push"]
 )
+_STREAMS = frozenset({"stderr", "stdout", "sys"})
 #: How a query reads files.
 _READING = re.compile(r"parquet|\bfrom\b", re.IGNORECASE)
 #: Functions that return the same paths in a different form.
-_SAME_PATHS = re.compile(
-    "Path|basename|chain|choice|concat|enumerate|filter|format|fspath|islice|iter|join|list|max|min"
-    "|next|removeprefix|replace|reversed|sample|set|sorted|split|str|strip|tuple|urlparse|zip"
+_SAME_PATHS = frozenset(
+    [
+        *("Path", "basename", "chain", "choice", "concat", "enumerate", "filter", "format"),
+        *("fspath", "islice", "iter", "join", "list", "max", "min", "next", "removeprefix"),
+        *("replace", "reversed", "sample", "set", "sorted", "split", "str", "strip", "tuple"),
+        *("urlparse", "zip"),
+    ]
 )
 #: Functions of libraries that only show paths, test them, or put them in arrays.
 _SHOWING = re.compile(
@@ -249,7 +254,7 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
             elif opens or is_query or (not is_method and _is_of_library(module, call)):
                 remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet"
                 yield Remark(place, what, remedy, name)
-            elif not is_method and _HANDING.search(callee):
+            elif not is_method and _is_handed(call.func):
                 yield Remark(place, what, f"{what}: what gets it from {callee}() must read MDS")
 
 
@@ -280,7 +285,15 @@ def _returning(module: PythonModule, node: ast.AST) -> Iterator[str]:
 def _is_same(function: ast.expr) -> bool:
     """Whether a function returns the same paths in a different form; a method `set` stores them."""
     is_setter = isinstance(function, ast.Attribute) and function.attr == "set"
-    return not is_setter and _SAME_PATHS.fullmatch(last_name(function)) is not None
+    return not is_setter and last_name(function) in _SAME_PATHS
+
+
+def _is_handed(function: ast.expr) -> bool:
+    """Whether a method hands a value to other programs."""
+    match function:
+        case ast.Attribute(value=owner, attr=name):
+            return name in _HANDING and last_name(owner) not in _STREAMS
+    return False
 
 
 def _reads_files(query: ast.expr) -> bool:

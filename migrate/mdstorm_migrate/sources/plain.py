@@ -69,17 +69,15 @@ _HEADS: dict[DocumentKind, re.Pattern[bytes]] = {
 }
 #: Pattern for the start of tox settings.
 _TOX = re.compile(rb"(?:\s*[#;][^\n]*\n)*\s*\[(?:tox|testenv[^\]\n]*)\]\s")
-#: Suffixes of files that are not searched: files of other sources, binaries, data, web pages.
-_SKIPPED_SUFFIX = re.compile(
-    r"""\.(?: py[icw]? | ipynb | so | dll | dylib | [ao] | exe | class | [jw]ar | whl | egg
-    | zip | t?gz | bz2 | [xl]z | zst | 7z | tar | parquet | avro | orc | arrow | feather
-    | h5 | hdf5 | np[yz] | pkl | pickle | pth? | ckpt | onnx | pb | tflite | mds | bin | dat
-    | db | sqlite | [ct]sv | jsonl | ndjson | crc | log | png | jpe?g | gif | bmp | tiff? | webp
-    | ico | svg | mp[34] | wav | avi | mov | ttf | woff2? | eot | pdf | docx? | pptx? | xlsx?
-    | css | scss | less | html? | xml | map | diff | patch | orig | bak | pem | key
-    | crt )""",
-    re.VERBOSE,
+_NO_TEXT = (
+    "py pyi pyc pyw ipynb so dll dylib a o exe class jar war whl egg zip tgz gz bz2 xz lz zst "
+    "7z tar parquet avro orc arrow feather h5 hdf5 npy npz pkl pickle pt pth ckpt onnx pb "
+    "tflite mds bin dat db sqlite csv tsv jsonl ndjson crc log png jpg jpeg gif bmp tif tiff "
+    "webp ico svg mp3 mp4 wav avi mov ttf woff woff2 eot pdf doc docx ppt pptx xls xlsx css "
+    "scss less htm html xml map diff patch orig bak pem key crt"
 )
+#: Suffixes of files that are not searched: files of other sources, binaries, data, web pages.
+_SKIPPED_SUFFIXES = frozenset(f".{one}" for one in _NO_TEXT.split())
 #: Pattern for the start of mdstorm's own reports in JSON or SARIF, whose messages quote other
 #: files.
 _REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (?:migrate|audit)"')
@@ -123,7 +121,7 @@ def is_notebook(path: PurePath, head: bytes) -> bool:
 def may_be_text(path: PurePath) -> bool:
     """Whether a file of an unknown kind may contain text that people write."""
     is_of_git = path.name.startswith(".git") and path.name != ".gitmodules"
-    return not (is_of_git or _SKIPPED_SUFFIX.fullmatch(path.suffix.lower()))
+    return not is_of_git and path.suffix.lower() not in _SKIPPED_SUFFIXES
 
 
 def _is_list(head: str) -> bool:
