@@ -1,6 +1,11 @@
 """PM402: ``pyproject.toml`` and ``Pipfile``."""
 
-from tests.kit.migrating import check_held, check_noop, check_rewrite, each
+from pathlib import Path
+
+from tests.kit.migrating import check_held, check_noop, check_rewrite, each, run, write_files
+
+from mdstorm_migrate.run.discover import discover
+from mdstorm_migrate.run.outcome import Settings
 
 PATH = "pyproject.toml"
 
@@ -54,6 +59,22 @@ def test_poetry_and_pixi_dependencies_are_renamed(before: str, after: str) -> No
         text = f"[tool.{table}]\nnumpy = '1.19'\n{{}} = {{}}\n"
         before, after = before.replace("'", '"'), after.replace("'", '"')
         check_rewrite(text.format("petastorm", before), text.format("mdstorm", after), PATH)
+
+
+def test_poetry_dependency_that_stays_gets_mdstorm_once(tmp_path: Path) -> None:
+    write_files(
+        tmp_path,
+        {
+            PATH: '[tool.poetry.dependencies]\npetastorm = "0.12"\n',
+            "moved.py": "from petastorm import make_reader\n",
+            "stays.py": "from petastorm.hdfs.namenode import HdfsConnector\n",
+        },
+    )
+    for _ in range(2):
+        outcomes = run(discover([tmp_path]), Settings(), write=True)
+        assert [one.outcome.problems for one in outcomes if one.outcome.problems] == []
+        text = (tmp_path / PATH).read_text()
+        assert text == '[tool.poetry.dependencies]\nmdstorm = "*"\npetastorm = "0.12"\n'
 
 
 def test_poetry_dependency_table_and_extra_are_renamed() -> None:

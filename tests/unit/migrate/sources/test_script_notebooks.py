@@ -1,11 +1,13 @@
 """Notebooks that Databricks or Jupytext store as Python scripts or Markdown pages."""
 
 import re
+from pathlib import PurePath
 
 import pytest
 from tests.kit.migrating import check_held, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
+from mdstorm_migrate.sources import find_source
 
 HEADER = "# Databricks notebook source\n"
 COMMAND = "\n# COMMAND ----------\n\n"
@@ -145,6 +147,14 @@ def test_code_cells_on_page_are_migrated(path: str, head: str, fence: str) -> No
     )
     after = text.replace("import petastorm", "import mdstorm").replace("petastorm.m", "mdstorm.m")
     check_rewrite(text, after, path)
+
+
+def test_text_between_cells_of_page_has_no_code() -> None:
+    text = f"{JUPYTEXT}one\n```python\nx = 1\n```\ntwo\n```bash\nls\n```\nthree\n"
+    path = PurePath("a.md")
+    documents = find_source(path, text.encode()).read(text.encode(), path).documents
+    (between,) = (one.text for one in documents if one.kind == "markdown")
+    assert between == text.replace("x = 1\n", "").replace("ls\n", "")
 
 
 def test_install_commands_on_page_install_mdstorm() -> None:
