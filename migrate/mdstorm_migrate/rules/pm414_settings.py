@@ -19,7 +19,7 @@ CODE = "PM414"
 #: Settings that contain module names, as ``table/key`` or ``section/key``, without ``tool.``.
 _MODULES = re.compile(
     r"""mypy\.overrides/module | mypy-[^/]*/ | (?:tool:)?(?:isort|settings)/known_third_party
-    | (?:(?:ruff\.)?lint\.)?isort/known[-_]third[-_]party
+    | (?:ruff\.)?(?:lint\.)?isort/known[-_]third[-_]party
     | (?:tool:)?pytest(?:\.ini_options)?/filterwarnings""",
     re.VERBOSE,
 )

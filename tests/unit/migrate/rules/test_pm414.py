@@ -16,6 +16,7 @@ CODE = "PM414"
     ("pyproject.toml", '[tool.pdm.scripts]\nx = {call = "petastorm.utils:decode_row"}\n'),
     ("pyproject.toml", '[[tool.mypy.overrides]]\nmodule = ["a", "petastorm.*"]\n'),
     ("pyproject.toml", '[tool.isort]\nknown_third_party = ["petastorm", "torch"]\n'),
+    ("pyproject.toml", '[tool.ruff.isort]\nknown-third-party = ["petastorm"]\n'),
     ("ruff.toml", '[lint.isort]\nknown-third-party = ["petastorm"]\n'),
     (
         "pyproject.toml",
