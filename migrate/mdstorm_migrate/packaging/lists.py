@@ -20,8 +20,10 @@ from mdstorm_migrate.packaging.requirement import (
     requirements_at,
 )
 from mdstorm_migrate.packaging.rewriting import RequirementPlace, rewrite_lists
+from mdstorm_migrate.packaging.strings import grouped_lines
 from mdstorm_migrate.packaging.words import COMMANDS
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.module import PythonModule
 
 _QUOTED = re.compile(r"""["']([A-Za-z][\w.-]*)[^"'\n]*["']""")
 #: Distributions by their other names: conda's names, and the names of other builds.
@@ -52,10 +54,13 @@ def required_names(documents: Iterable[Document]) -> set[str]:
     return found[False] or found[True]
 
 
-def names_beside(documents: Iterable[Document], roots: Collection[str]) -> set[str]:
+def names_beside(
+    documents: Iterable[Document], roots: Collection[str], modules: Iterable[PythonModule] = ()
+) -> set[str]:
     """Return the names of the distributions that are installed wherever one of `roots` is.
 
-    What is only in another optional group, or another command, may be missing there.
+    What is only in another optional group, or another command, may be missing there. The modules
+    are those of a ``setup.py``.
     """
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for document in documents:
@@ -64,6 +69,10 @@ def names_beside(documents: Iterable[Document], roots: Collection[str]) -> set[s
         for one in listed(document):
             if one.is_installed and (name := _name(document, one)):
                 groups[one.group].add(normalised(name))
+    for module in modules:
+        for group, line in grouped_lines(module):
+            if name := name_at(line, 0, len(line)):
+                groups[group].add(normalised(name))
     having = [names for names in groups.values() if not names.isdisjoint(roots)]
     always = groups[""]
     return always.union(

@@ -41,6 +41,8 @@ _PIP = frozenset(
 _ALSO_OTHERS = ("dependencies", "install()")
 #: The same for conda.
 _CONDA = frozenset({"conda_install()", "conda_packages"})
+#: The argument of ``setup()`` with what is always installed.
+_ALWAYS = "install_requires"
 _CONDA_COMMAND = re.compile(r"(?:.*/)?(?:conda|mamba|micromamba)")
 #: What a command does to packages; the first one may also stand alone, as in ``pip.main([…])``.
 _VERBS = ("install", "add", "download", "wheel")
@@ -251,6 +253,18 @@ def _tool(module: PythonModule, string: ast.Constant) -> Literal["pip", "conda"]
         if name in _PIP:
             return "pip" if name not in _ALSO_OTHERS or is_versioned(str(string.value)) else None
     return None
+
+
+def grouped_lines(module: PythonModule) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the strings in a ``setup.py``, each with the group that it belongs to.
+
+    The group is empty for what is always installed, and for what nothing is known to take.
+    """
+    for string in module.scopes.nodes[ast.Constant]:
+        if isinstance(string.value, str):
+            takers = [*_takers(module, string)]
+            group = "" if _ALWAYS in takers else "/".join(takers)
+            yield from ((group, line) for line in string.value.splitlines())
 
 
 def _is_pinned_key(module: PythonModule, string: ast.Constant) -> bool:

@@ -241,7 +241,8 @@ def facts(
     text = data.decode("utf-8", "replace")
     is_old = is_code(path) and may_be_old(text)
     is_installing = kind_of(path) in RUNNING and any(word in data for word in _INSTALLING)
-    if known is None and (is_old or is_installing or any(word in data for word in _PARSED)):
+    is_parsed = is_old or is_installing or is_setup_script(path)
+    if known is None and (is_parsed or any(word in data for word in _PARSED)):
         known = parsed(path, data)
     file = _file(path, data, known)
     before = before or _linked(path, data, known, file)
@@ -253,7 +254,7 @@ def facts(
     describing = _describing(file, before.is_installing)
     kind = before.kind or kind_of(path)
     is_list = known is not None or kind in LISTS or is_setup_script(path)
-    installation = installation_of(path, describing, kind) if is_list else {}
+    installation = installation_of(path, describing, kind, modules) if is_list else {}
     if is_list and modules and describing and all(one.kind == "python" for one in describing):
         # The name in another string, such as a description, requires nothing.
         roots = {root for root in ROOTS if any(requires(one, root) for one in modules)}

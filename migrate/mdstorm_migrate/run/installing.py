@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from mdstorm_migrate.base.document import Document, DocumentKind
+from mdstorm_migrate.base.document import Document, DocumentKind, is_setup_script
 from mdstorm_migrate.packaging import acts
 from mdstorm_migrate.packaging.commands import command_text, commands_in, installs_all
 from mdstorm_migrate.packaging.lists import (
@@ -48,7 +48,10 @@ _WORD = re.compile(r"[^\s\\\[\]\"',]+")
 
 
 def installation_of(
-    path: Path, documents: Sequence[Document], kind: DocumentKind | None
+    path: Path,
+    documents: Sequence[Document],
+    kind: DocumentKind | None,
+    modules: Sequence[PythonModule] = (),
 ) -> dict[str, Any]:
     """Return the facts about what a file requires or installs; a constraint does neither."""
     text = "".join(map(command_text, documents))
@@ -57,7 +60,9 @@ def installation_of(
     extras = _REQUIRED_EXTRAS.findall(text)
     is_list = not is_constraint_file(path) and not is_generated(text)
     installs = frozenset(required_names(documents)) if is_list else frozenset()
-    beside = frozenset(names_beside(documents, ROOTS)) if kind in LISTS else installs
+    beside = installs
+    if kind in LISTS or is_setup_script(path):
+        beside = frozenset(names_beside(documents, ROOTS, modules))
     return {
         "installs": installs,
         "beside": beside & installs,

@@ -1199,6 +1199,13 @@ _PEP621 = '[project]\ndependencies = ["{}"]\n'
     ("pyproject.toml", _PEP621 + '[dependency-groups]\nx = ["pyspark", "pandas"]\n', {}),
     ("pyproject.toml", _PEP621 + '[tool.hatch.envs.x]\ndependencies = ["pyspark", "pandas"]\n', {}),
     ("setup.cfg", "[options]\ninstall_requires =\n  {}\n[options.extras_require]\nx=pyspark\n", {}),
+    ("setup.py", "setup(install_requires=['{}'], extras_require={{'x': ['pyspark']}})\n", {}),
+    ("setup.py", "setup(install_requires=['{}'], tests_require='pyspark\\npandas')\n", {}),
+    (
+        "setup.py",
+        "x = {{}}\nx['a'] = ['pyspark']\nsetup(install_requires=['{}'], extras_require=x)\n",
+        {},
+    ),
     (
         "ci.yml",
         "jobs:\n  a:\n    - run: pip install . {}\n  b:\n    - run: pip install pyspark\n",
@@ -1223,6 +1230,19 @@ def test_list_with_pyspark_in_list_that_it_includes_needs_no_extra(tmp_path: Pat
     }
     after = written(tmp_path, {**files, "requirements.txt": "-r base-requirements.in\npetastorm\n"})
     assert after["requirements.txt"] == "-r base-requirements.in\nmdstorm\n"
+
+
+@each(
+    "setup(install_requires=['{}', 'pyspark>=3'])\n",
+    "R = ['{}']\nR += ['pyspark']\nsetup(install_requires=R, tests_require=['pytest'])\n",
+    "def listed():\n    return ['{}', 'pyspark']\nsetup(install_requires=listed())\n",
+    "setup(install_requires=['torch'], extras_require={{'x': ['{}', 'pyspark'], 'y': ['a']}})\n",
+)
+def test_setup_script_with_pyspark_beside_petastorm_needs_no_extra(
+    text: str, tmp_path: Path
+) -> None:
+    files = {"a.py": f"import pyspark\n{READS}", "setup.py": text.format("petastorm")}
+    assert written(tmp_path, files)["setup.py"] == text.format("mdstorm")
 
 
 def test_session_of_nox_keeps_petastorm_only_there(tmp_path: Path) -> None:
