@@ -86,8 +86,8 @@ _DEFINED = re.compile(
     re.MULTILINE,
 )
 #: Strings that identify code for Databricks, which provides Spark; and scripts and definitions.
-_CODE_FOR_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
-_FOR_DATABRICKS = (b"/databricks/", b"spark_version")
+_CODE_FOR_DATABRICKS = (b"dbutils.", b"application/vnd.databricks", b"databricks.sdk.runtime")
+_FOR_DATABRICKS = (b"/databricks/", b"spark_version", b"environment_key")
 #: Names of files that describe an environment, in addition to lists and files with commands.
 _ENVIRONMENT = frozenset({".python-version", "runtime.txt", "setup.py"})
 #: The name of a Python file in a string.

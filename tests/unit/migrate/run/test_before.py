@@ -356,6 +356,10 @@ def test_spark_extra_is_added_unless_session_is_provided(tmp_path: Path) -> None
     write(tmp_path, src__a_py=f"{code}make_spark_converter(spark.table('t'))\n")
     assert after(tmp_path) == "pandas\nmdstorm\n"  # Databricks creates the session
     (tmp_path / "requirements.txt").write_text("petastorm\n")
+    runtime = f"from databricks.sdk.runtime import spark\n{code}"
+    write(tmp_path, src__a_py=runtime)
+    assert after(tmp_path) == "pandas\nmdstorm\n"  # so does its runtime
+    (tmp_path / "requirements.txt").write_text("petastorm\n")
     given = f"from session import *\n{code}make_spark_converter(spark.table('t'))\n"
     write(tmp_path, src__a_py=given)
     assert after(tmp_path) == "mdstorm[spark]\n"  # another module creates the session
@@ -394,12 +398,18 @@ def test_job_with_single_package_gets_instruction_if_both_libraries_are_needed(
     assert "add an entry like this one, with `mdstorm[torch]` instead of Petastorm" in said
 
 
-@each("# Databricks notebook source\n", "import pyspark\n")
-def test_databricks_job_requirement_excludes_pandas_and_spark(head: str, tmp_path: Path) -> None:
-    text = '{{"spark_version": "15.4.x", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
-    (tmp_path / "job.json").write_text(text.format("petastorm==0.11"))
+_CLUSTER = '{{"spark_version": "15.4.x", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
+_SERVERLESS = "environments:\n- environment_key: a\n  spec:\n    dependencies:\n    - {}\n"
+
+
+@each(("job.json", _CLUSTER), ("resources/job.yml", _SERVERLESS))
+@pytest.mark.parametrize("head", ["# Databricks notebook source\n", "import pyspark\n"])
+def test_databricks_job_requirement_excludes_pandas_and_spark(
+    name: str, text: str, head: str, tmp_path: Path
+) -> None:
     write(tmp_path, a_py=f"{head}import pandas\nimport torch\n{CODE}")
-    assert after(tmp_path, "job.json") == text.format("mdstorm[torch]")
+    write_files(tmp_path, {name: text.format("petastorm==0.11")})
+    assert after(tmp_path, name) == text.format("mdstorm[torch]")
 
 
 @each(
