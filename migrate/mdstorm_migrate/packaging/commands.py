@@ -150,19 +150,26 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
 def looks(document: Document, rule: str, commands: Sequence[Command]) -> Iterator[Edit | Finding]:
     """Yield edits and findings about commands that look for Petastorm where mdstorm is installed.
 
-    A search whose failure installs it has an edit, because mdstorm would not be installed.
+    A search whose failure installs it has an edit, because mdstorm would not be installed. While
+    both libraries are needed, a person lets the command look for both.
     """
-    needs = document.needs
+    needs, places = document.needs, range(len(commands))
     is_moved = needs.moved and not (needs.importers and document.kind == "python")
-    for at in range(len(commands)) if is_moved and not needs.is_unused else ():
+    if not is_moved or needs.is_unused:
+        return
+    is_both = bool(needs.importers)
+    if is_both and any(acts.looks_for(commands, at, NEW_ROOT) for at in places):
+        return
+    for at in places:
         if (word := acts.looks_for(commands, at, OLD_ROOT)) is None:
             continue
-        what = "this looks for Petastorm among the installed packages"
         following = takewhile(lambda one: one.after == "||", commands[at + 1 :])
-        if not needs.refuses and any(map(acts.installs, following)):
+        if not (needs.refuses or is_both) and any(map(acts.installs, following)):
             yield Edit(rule, "exact", *word.span, NEW_ROOT, "look for mdstorm", topic="run")
         else:
-            yield Finding(rule, "manual", *word.span, what, f"{what}: look for mdstorm")
+            what = "this looks for Petastorm among the installed packages"
+            remedy = f"{what}: {'also ' * is_both}look for mdstorm"
+            yield Finding(rule, "manual", *word.span, what, remedy)
 
 
 def _unmoved(document: Document, at: int, commands: Sequence[Command]) -> str | None:

@@ -1151,6 +1151,19 @@ def test_code_in_command_that_works_with_either_library_is_left_while_petastorm_
     assert written(tmp_path, files)["run.sh"] == files["run.sh"]
 
 
+def test_guard_of_installation_needs_review_while_it_installs_both_libraries(
+    tmp_path: Path,
+) -> None:
+    make = f"check:\n\tpip show {{}} || pip install {{}}\nbench:\n\t{SCRIPT}\n"
+    files = {"a.py": READS, "Makefile": make.format("petastorm", "petastorm==0.12")}
+    after = written(tmp_path, files)
+    assert after["Makefile"] == make.format("petastorm", "mdstorm petastorm==0.12")
+    assert "also look for mdstorm" in invoke(migrate, tmp_path).stderr
+    both = make.format("petastorm && pip show mdstorm", "mdstorm petastorm")
+    assert written(tmp_path, {"Makefile": both}) == {"Makefile": both}
+    assert "look for mdstorm" not in invoke(migrate, tmp_path).stderr
+
+
 def test_command_that_mdstorm_has_needs_review_where_only_petastorm_is(tmp_path: Path) -> None:
     files = {
         "bench.sh": f"{SCRIPT}\n",
