@@ -147,6 +147,18 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     yield from looks(document, rule, commands)
 
 
+def _is_beside_mdstorm(document: Document) -> bool:
+    """Whether mdstorm is needed where commands run; those in code may run where only others are."""
+    needs = document.needs
+    return needs.moved and not (needs.importers and document.kind == "python")
+
+
+def _is_guard(commands: Sequence[Command], at: int) -> bool:
+    """Whether packages are installed if the command with a position fails."""
+    later = (one for one in commands if one.words[0].start > at)
+    return any(map(acts.installs, takewhile(lambda one: one.after == "||", later)))
+
+
 def looks(document: Document, rule: str, commands: Sequence[Command]) -> Iterator[Edit | Finding]:
     """Yield edits and findings about commands that look for Petastorm where mdstorm is installed.
 
@@ -154,8 +166,7 @@ def looks(document: Document, rule: str, commands: Sequence[Command]) -> Iterato
     both libraries are needed, a person lets the command look for both.
     """
     needs, places = document.needs, range(len(commands))
-    is_moved = needs.moved and not (needs.importers and document.kind == "python")
-    if not is_moved or needs.is_unused:
+    if not _is_beside_mdstorm(document) or needs.is_unused:
         return
     is_both = bool(needs.importers)
     if is_both and any(acts.looks_for(commands, at, NEW_ROOT) for at in places):
@@ -163,8 +174,7 @@ def looks(document: Document, rule: str, commands: Sequence[Command]) -> Iterato
     for at in places:
         if (word := acts.looks_for(commands, at, OLD_ROOT)) is None:
             continue
-        following = takewhile(lambda one: one.after == "||", commands[at + 1 :])
-        if not (needs.refuses or is_both) and any(map(acts.installs, following)):
+        if not (needs.refuses or is_both) and _is_guard(commands, word.stop):
             yield Edit(rule, "exact", *word.span, NEW_ROOT, "look for mdstorm", topic="run")
         else:
             what = "this looks for Petastorm among the installed packages"
@@ -193,16 +203,20 @@ def rewrite_runs(
 ) -> Iterator[Edit | Finding]:
     """Yield edits to commands that run Petastorm's modules.
 
-    While Petastorm stays, code that works with either library is left, and what mdstorm also has
-    is changed by hand if only Petastorm is installed there.
+    If only Petastorm is installed there, code that works with either library is left, and other
+    commands that mdstorm also has are changed by hand. Such code is also left in a notebook that
+    needs Petastorm, because its commands run where it installs both.
     """
     needs, text = document.needs, document.text
+    is_in_notebook = document.is_in_jupyter or document.kind == "magic"
+    is_old = needs.refuses or is_in_notebook or not _is_beside_mdstorm(document)
     for one in runs(text, rule, commands):
         if isinstance(one, Finding):
             is_wanted = bool(one.holds) or not needs.is_unused
         else:
             is_code = text[one.start : one.stop] == OLD_ROOT  # not a module or script
-            is_wanted = not (needs.is_unused or (needs.importers and is_code))
+            is_left = is_code and needs.importers and (is_old or _is_guard(commands, one.stop))
+            is_wanted = not (needs.is_unused or is_left)
         if not is_wanted:
             continue
         if isinstance(one, Edit) and (unmoved := _unmoved(document, one.stop, commands)):

@@ -165,8 +165,8 @@ class Facts:
     is_given_session : bool
         Whether code uses a session `spark` that it does not create, so its host provides Spark.
     shared : frozenset of str
-        What its commands run of Petastorm that mdstorm also has: scripts, modules, and the library
-        itself for code in a command, which may only check what is installed.
+        What its commands run of Petastorm that mdstorm also has: scripts and modules; and either
+        library itself for code in a command, which may only check what is installed.
     seen : Seen
     """
 

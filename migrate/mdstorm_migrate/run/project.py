@@ -475,7 +475,7 @@ class Project:
     @cached_property
     def _is_unused(self) -> bool:
         """Whether there is code, and none of it needs either library."""
-        is_needed = any(one.needs or one.shared - {OLD_ROOT} for one in self.facts.values())
+        is_needed = any(one.needs or one.shared - {*ROOTS} for one in self.facts.values())
         return not is_needed and any(map(is_code, self.facts))
 
     def _is_record(self, path: Path) -> bool:

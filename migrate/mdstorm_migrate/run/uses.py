@@ -15,6 +15,7 @@ from pathlib import Path
 from mdstorm_migrate.base.document import Document, DocumentKind, is_setup_script
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.mosaicml.names import FRONT
+from mdstorm_migrate.packaging import acts
 from mdstorm_migrate.packaging.commands import commands_in, libraries_run, runs, runs_in_string
 from mdstorm_migrate.packaging.configuration import TARGETS, dotted_values
 from mdstorm_migrate.packaging.parts import DocumentPart
@@ -210,9 +211,12 @@ def shared_in(documents: Iterable[Document], modules: Iterable[PythonModule]) ->
 
 def shared_by(document: Document) -> Iterator[str]:
     """Yield what commands in a document run of Petastorm that mdstorm also has."""
-    text = document.text
-    for one in runs(text, "", commands_in(document)):
+    text, commands = document.text, commands_in(document)
+    for one in runs(text, "", commands):
         yield from [text[one.start : one.stop]] if isinstance(one, Edit) else []
+    ran = chain.from_iterable(map(acts.runs, commands))
+    is_moved = any(one.kind == "code" and NEW_ROOT in one.word.text for one in ran)
+    yield from [NEW_ROOT] if is_moved else []
 
 
 def needed_for(path: Path, imports: frozenset[str]) -> Iterator[str]:

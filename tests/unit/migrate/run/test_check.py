@@ -1143,12 +1143,35 @@ def test_command_that_mdstorm_has_is_rewritten_while_other_use_keeps_petastorm(
     assert after[name] == "mdstorm-generate-metadata.py --dataset_url u\n"
 
 
-def test_code_in_command_that_works_with_either_library_is_left_while_petastorm_stays(
+def test_code_in_command_moves_where_mdstorm_is_installed_beside_petastorm(tmp_path: Path) -> None:
+    run = "conda run -n env python -c 'import {}'\n"
+    files = {"b.py": STAYS, "run.sh": run.format("petastorm"), "requirements.txt": "petastorm\n"}
+    assert written(tmp_path, files)["run.sh"] == files["run.sh"]
+    after = written(tmp_path, {**files, "a.py": READS})
+    assert (after["run.sh"], after["requirements.txt"]) == (
+        run.format("mdstorm"),
+        "mdstorm\npetastorm\n",
+    )
+
+
+def test_code_in_command_moves_where_other_command_of_its_file_installs_petastorm(
     tmp_path: Path,
 ) -> None:
-    files = {"b.py": STAYS, "run.sh": "python -c 'import petastorm'\n"}
-    files |= {"a.py": READS, "requirements.txt": "petastorm\n"}
-    assert written(tmp_path, files)["run.sh"] == files["run.sh"]
+    make = f"check:\n\t$(PY) -c 'import {{}}'\nbench:\n\tpip install {{}}\n\t{SCRIPT}\n"
+    conda = "dependencies:\n- pip:\n  - {}\n"
+    files = {"Makefile": make.format("petastorm", "petastorm"), "a.py": READS}
+    after = written(tmp_path, {**files, "environment.yml": conda.format("petastorm")})
+    assert after["environment.yml"] == conda.format("mdstorm")
+    assert after["Makefile"] == make.format("mdstorm", "mdstorm petastorm")
+
+
+def test_code_that_guards_an_installation_of_both_libraries_is_left(tmp_path: Path) -> None:
+    make = "a:\n\tpython -c 'import {}' || pip install {}\nbench:\n\t{}\n"
+    files = {"a.py": READS, "Makefile": make.format("petastorm", "petastorm", SCRIPT)}
+    after = written(tmp_path, files)
+    assert after["Makefile"] == make.format("petastorm", "mdstorm petastorm", SCRIPT)
+    files["Makefile"] = make.format("petastorm", "petastorm", "x")
+    assert written(tmp_path, files)["Makefile"] == make.format("mdstorm", "mdstorm", "x")
 
 
 def test_guard_of_installation_needs_review_while_it_installs_both_libraries(
