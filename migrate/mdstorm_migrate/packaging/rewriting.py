@@ -29,11 +29,11 @@ _SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
 #: Places where a semicolon after a requirement begins a marker, and the pattern of that marker.
 _LISTS = ("line", "string", "ini", "item")
 _MARKER = re.compile(r"""[ \t]*;(?:\\?(?P<quote>["'])[\w. ]*\\?(?P=quote)|[^"'#\\\r\n])*(?<!\s)""")
-#: A comment after a requirement that mentions a version of Petastorm, or the reason for a pin. It
-#: is the rest of its line, unless a quotation mark or a backslash may end it before.
+#: A comment after a requirement that mentions a version, which holds for Petastorm, or the reason
+#: for a pin. It is the rest of its line, unless a quotation mark or a backslash may end it before.
 _VERSION_COMMENT = re.compile(
     r"""["']?,?(?:[ \t]*;[^#\r\n]*?)?
-    (?P<comment>[ \t]+\#[^\r\n"'\\]*(?:\bpin(?:s|ned|ning)?\b|\b\d+\.\d)[^\r\n"'\\]*)
+    (?P<comment>[ \t]+\#[^\r\n"'\\]*(?:\bpin(?:s|ned|ning)?\b|\b\d+\.\d|[<>=]=?[ ]?\d)[^\r\n"'\\]*)
     (?=[\r\n]|\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )
