@@ -34,14 +34,16 @@ def reads_of_value(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
 
 
 def reads_bound(
-    module: PythonModule, parent: ast.AST, value: ast.AST
+    module: PythonModule, parent: ast.AST, value: ast.AST, number: int | None = None
 ) -> Iterator[ast.Name | ast.Attribute]:
     """Yield the reads of the names that `parent`, the parent of `value`, binds to it or its parts.
 
     A collection that the value is added to counts, and a parameter of a function in the file. In
-    other scopes, only attributes with the same name count.
+    other scopes, only attributes with the same name count. Of targets that are tuples, only the
+    one with the given number counts.
     """
-    bound = [one for target in _targets(module, parent, value) for one in _bound_in(target)]
+    targets = (_target_of(target, number) for target in _targets(module, parent, value))
+    bound = [one for target in targets for one in _bound_in(target)]
     if not bound:
         return
     bindings = (one for one in module.scopes.bindings if one.node in bound)
@@ -88,6 +90,13 @@ def _targets(module: PythonModule, parent: ast.AST, value: ast.AST) -> Iterable[
             return [one.pattern for one in cases]
     loops = getattr(parent, "generators", ())
     return [loop.target for loop in loops if loop.iter is value]
+
+
+def _target_of(target: ast.AST | None, number: int | None) -> ast.AST | None:
+    match target:
+        case ast.Tuple(elts=targets) if number is not None and number < len(targets):
+            return targets[number]
+    return target
 
 
 def _parameters(

@@ -288,31 +288,44 @@ def _is_given_to_finder(module: PythonModule, string: ast.Constant) -> bool:
     """
     parents = module.scopes.parents
     node: ast.AST = string
+    inner: ast.AST = string
     match parents[string]:
         case ast.Attribute(attr="split") as split:
             node = parents[split]
     while isinstance(owner := parents[node], ast.Dict | ast.List | ast.Set | ast.Tuple):
-        node = owner
+        inner, node = node, owner
     is_assigned = isinstance(owner, ast.Assign | ast.AnnAssign)
     if node is not string and isinstance(owner, ast.Assign) and module.given.listed:
         targets = {last_name(one) for one in owner.targets}
         if module.given.listed & {"*", *targets}:
             return True
     for use in (node, *(reads_bound(module, owner, node) if is_assigned else ())):
+        method = ""
         if isinstance(above := parents[use], ast.Attribute) and above.attr in _ITEMS:
-            use = parents[above]
+            method, use = above.attr, parents[above]
         if isinstance(above := parents[use], ast.Starred | ast.keyword):
             use = above
         taker = parents[use]
         if isinstance(taker, ast.Call) and use is not taker.func and is_finder(module, taker.func):
             return True
         if isinstance(node, ast.Dict):
-            calls = (call_with_first(module, one) for one in reads_bound(module, taker, use))
+            reads = _reads_of_item(module, taker, use, method, is_key=inner in node.keys)
+            calls = (call_with_first(module, one) for one in reads)
             if any(finds(module, call.func) for call in calls if call is not None):
                 return True
         elif node is not string and _takes_items(taker, use) and finders_of(module):
             return versions.lookup_of(module, string) is None  # which has its own finding
     return False
+
+
+def _reads_of_item(
+    module: PythonModule, loop: ast.AST, table: ast.AST, method: str, *, is_key: bool
+) -> Iterator[ast.AST]:
+    """Yield the reads of what a loop over a table binds to its keys, or to its values."""
+    if method == "items":
+        yield from reads_bound(module, loop, table, 0 if is_key else 1)
+    elif is_key == (method != "values"):
+        yield from reads_bound(module, loop, table)
 
 
 def _takes_items(owner: ast.AST | None, use: ast.AST) -> bool:

@@ -117,6 +117,9 @@ def test_name_given_through_package_needs_review(tmp_path: Path) -> None:
     "[*map(importlib.import_module, ['torch', 'petastorm'])]",
     "for m, v in [('torch', '1'), ('petastorm', '0.9')]:\n    importlib.import_module(m)",
     "D = {'petastorm': 'hint'}\nfor m, hint in D.items():\n    importlib.import_module(m)",
+    "D = {'a': ('petastorm', 1)}\n{k for k, (lib, _) in D.items() if importlib.import_module(lib)}",
+    "D = {'a': 'petastorm'}\nfor lib in D.values(): importlib.import_module(lib)",
+    "D = {'petastorm': 1}\nfor lib in D: importlib.import_module(lib)",
     "class C:\n    NAMES = ['petastorm']\n    def f(self):\n"
     "        for m in self.NAMES: importlib.import_module(m)",
     "def check(names):\n    for m in names: importlib.import_module(m)\ncheck(['petastorm'])",
@@ -157,6 +160,15 @@ def test_listed_name_that_file_which_finds_modules_imports_needs_review(
     (f"{REQUIRE}get = print\n", "require(conf)\nassert kind in ('petastorm', 'tf')"),
     (f"{REQUIRE}get = print\n", "require(conf)\n{'petastorm': make_reader}[kind]"),
     (f"{REQUIRE}get = print\n", "require(conf)\nfor k in {'petastorm': 1}: get(k)"),
+    # a table of which something else is looked up
+    (
+        f"{REQUIRE}get = print\n",
+        "[k for k, (m, _) in {'petastorm': ('h5py', 1)}.items() if require(m)]",
+    ),
+    (f"{REQUIRE}get = print\n", "for k, m in {'petastorm': 'h5py'}.items(): require(m)"),
+    (f"{REQUIRE}get = print\n", "for m, k in {'h5py': 'petastorm'}.items(): require(m)"),
+    (f"{REQUIRE}get = print\n", "for m in {'petastorm': 'h5py'}.values(): require(m)"),
+    (f"{REQUIRE}get = print\n", "for m in {'h5py': ['petastorm']}: require(m)"),
 )
 def test_name_that_finds_no_module_moves_with_code(misc: str, text: str, tmp_path: Path) -> None:
     app = f"from misc import get, require\n{USE}{text}\n"
