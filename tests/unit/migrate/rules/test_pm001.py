@@ -60,6 +60,9 @@ def test_file_that_mentions_petastorm_gets_note_with_line(path: str, text: str, 
     ("Dockerfile", "COPY --from=build /x/site-packages/petastorm /x/site-packages/petastorm\n"),
     ("BUILD.bazel", 'deps = ["@pypi//petastorm"]\n'),
     ("shell.nix", "python311.withPackages (p: [ p.petastorm ])\n"),
+    ("compose.yaml", "build: {args: {PETASTORM_VERSION: 0.12.1}}\n"),
+    ("Makefile", "PETASTORM_VERSION ?= 0.12.1\n"),
+    ("a.py", 'version = os.environ["PETASTORM_VERSION"]\n'),
     ("a.txt", "loader.fn = @petastorm.reader.make_reader\n"),
 )
 def test_mention_of_petastorm_is_noted_and_unchanged(path: str, text: str) -> None:
