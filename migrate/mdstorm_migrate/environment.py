@@ -233,11 +233,11 @@ def conditions_of(
     needed : mapping of str to SpecifierSet
         The version ranges of the distributions that mdstorm needs.
     """
-    groups: dict[tuple[Subject, str], list[tuple[StatedVersion, str]]] = {}
+    groups: dict[tuple[Subject, str, str], list[tuple[StatedVersion, str]]] = {}
     for one in versions:
         if (wanted := one.violated(needed)) is not None:
-            groups.setdefault((one.subject, one.label), []).append((one, wanted))
-    for (subject, label), places in groups.items():
+            groups.setdefault((one.subject, one.label, one.library), []).append((one, wanted))
+    for (subject, label, _), places in groups.items():
         values = dict.fromkeys(one.value for one, _ in places)
         shown = dict.fromkeys(wanted for one, wanted in places if one.value in [*values][:_LIMIT])
         rest = f" and {len(values) - _LIMIT} more" if len(values) > _LIMIT else ""

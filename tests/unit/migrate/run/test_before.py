@@ -71,8 +71,10 @@ def test_unsupported_environment_is_reported_and_does_not_block_migration(tmp_pa
         ".github/workflows/ci.yml:1",
         "Dockerfile:1",
         "requirements.txt:2",
+        "requirements.txt:3",
     ]
-    assert "`numpy==1.19.5`, `torch==1.7.1`; mdstorm needs numpy>=" in lines[-1]
+    assert "`numpy==1.19.5`; mdstorm needs numpy>=" in lines[-2]
+    assert "`torch==1.7.1`; mdstorm needs torch>=" in lines[-1]
     assert invoke(migrate, "-w", tmp_path).exit_code == 0
     assert (tmp_path / "src" / "a.py").read_text() == CODE.replace("petastorm", "mdstorm")
     after = (tmp_path / "requirements.txt").read_text()
