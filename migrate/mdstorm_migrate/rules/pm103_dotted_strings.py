@@ -34,7 +34,7 @@ from mdstorm_migrate.rules.string_uses import (
     StringUse,
     caught_import,
     comparison_of,
-    is_quoted,
+    has_string,
     use_of,
     uses_sys_modules,
     values_of,
@@ -136,7 +136,8 @@ def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
         else:
             first = inner and inner[0]
             absent, why = _absent(module, string, use), _why(module, string, use)
-            found = _renamed(value, *span, first, absent, why, use, module.text)
+            is_both = has_string(module, names.renamed(value))
+            found = _renamed(value, *span, first, absent, why, use, is_both=is_both)
             if is_module_run(module, string):
                 yield replace(found, topic="run")
             else:
@@ -200,7 +201,7 @@ def _allowed(module: PythonModule, string: ast.Constant) -> Iterator[Finding]:
     Pickles that Petastorm has written name its classes, and new ones name mdstorm's.
     """
     value = str(string.value)
-    if not any(one.value == names.renamed(value) for one in module.scopes.nodes[ast.Constant]):
+    if not has_string(module, names.renamed(value)):
         what = f'`find_class` compares names with "{value}"'
         remedy = f'{what}: also allow "{names.renamed(value)}", which new pickles name'
         yield Finding(CODE, "manual", *module.span(string), what, remedy, holds=value)
@@ -231,16 +232,17 @@ def _renamed(
     absent: str | None,
     why: str | None = None,
     use: StringUse | None = None,
-    text: str = "",
+    *,
+    is_both: bool = False,
 ) -> Edit | Finding:
     """Return the edit to a string whose text begins at `inner`, or a finding.
 
-    The edit needs review if there is a reason `why`. If `text` has the new name, it is left. For a
+    The edit needs review if there is a reason `why`. If the file has both names, it is left. For a
     logger in review, the new name may be that of a module, which was renamed before.
     """
     new = names.renamed(value)
     is_in_review = use == "logger" and why is not None
-    is_both = not is_in_review and is_quoted(new, text)
+    is_both &= not is_in_review
     if absent is None and inner is not None and not is_both:
         message = f'"{value}" becomes "{new}"' + (f"; {why}" if why else "")
         cls: Class = "review" if why else "exact"

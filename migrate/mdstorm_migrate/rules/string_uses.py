@@ -118,9 +118,9 @@ def use_of(module: PythonModule, string: ast.Constant) -> StringUse | None:
     return None if call is None else "asked"
 
 
-def is_quoted(name: str, text: str) -> bool:
-    """Whether a text has a name in quotation marks."""
-    return re.search(rf"[\"']{re.escape(name)}[\"']", text) is not None
+def has_string(module: PythonModule, text: str) -> bool:
+    """Whether code has a string with this text."""
+    return any(one.value == text for one in module.scopes.nodes[ast.Constant])
 
 
 def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
@@ -185,7 +185,7 @@ def _is_configured(module: PythonModule, string: ast.Constant) -> bool:
     value = str(string.value)
     if not any(key in module.text for key in TARGETS) or names.missing(value):
         return False
-    if is_quoted(names.renamed(value), module.text):  # it allows both
+    if has_string(module, names.renamed(value)):  # it allows both
         return False
     compared = comparison_of(module, string)
     read = ast.walk(compared) if compared is not None else ()

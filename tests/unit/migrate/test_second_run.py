@@ -24,6 +24,7 @@ NAMES = [
     "assert x.__module__.startswith('{}')",
     "x = importlib.import_module('{}')",
     "x = ['{}']\nfor each in x: importlib.import_module(each)",
+    "from importlib.metadata import version\nx = ['{}']\nfor each in x: f(version(each))",
     "sys.modules['{}'] = x",
     "try: import {}\nexcept ImportError:\n    for n in ['{}']: sys.modules[n] = x",
     "assert '{}' in sys.modules",

@@ -54,6 +54,7 @@ from mdstorm_migrate.api import migrate
     'assert type(x).__module__.split(".")[0] == "petastorm"',
     'self.assertEqual(type(x).__module__, "petastorm.predicates")',
     'if "petastorm" in sys.modules: ...',
+    '# look up "mdstorm"\nif "petastorm" in sys.modules: ...',
     'sys.modules.pop("petastorm.spark", None)',
     'patch.dict("sys.modules", {"petastorm": None})',
     'monkeypatch.setitem(sys.modules, "petastorm", None)',
