@@ -87,7 +87,10 @@ _DEFINED = re.compile(
 )
 #: Strings that identify code for Databricks, which provides Spark; and scripts and definitions.
 _CODE_FOR_DATABRICKS = (b"dbutils.", b"application/vnd.databricks", b"databricks.sdk.runtime")
-_FOR_DATABRICKS = (b"/databricks/", b"spark_version", b"environment_key")
+_FOR_DATABRICKS = (
+    *(b"/databricks/", b"spark_version"),
+    *(b"environment_key", b"existing_cluster_id", b"task_key"),
+)
 #: Names of files that describe an environment, in addition to lists and files with commands.
 _ENVIRONMENT = frozenset({".python-version", "runtime.txt", "setup.py"})
 #: The name of a Python file in a string.

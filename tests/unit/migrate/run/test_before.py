@@ -401,10 +401,11 @@ def test_job_with_single_package_gets_instruction_if_both_libraries_are_needed(
 
 
 _CLUSTER = '{{"spark_version": "15.4.x", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
+_TASK = '{{"task_key": "a", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
 _SERVERLESS = "environments:\n- environment_key: a\n  spec:\n    dependencies:\n    - {}\n"
 
 
-@each(("job.json", _CLUSTER), ("resources/job.yml", _SERVERLESS))
+@each(("job.json", _CLUSTER), ("jobs/job.json", _TASK), ("resources/job.yml", _SERVERLESS))
 @pytest.mark.parametrize("head", ["# Databricks notebook source\n", "import pyspark\n"])
 def test_databricks_job_requirement_excludes_pandas_and_spark(
     name: str, text: str, head: str, tmp_path: Path
