@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
@@ -14,7 +14,12 @@ from mdstorm_migrate.packaging.toml import TomlKey, toml_keys, toml_strings, val
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"']*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"']*)\1""")
 _EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
-_OPTIONAL = re.compile(r"\boptional[ \t]*=[ \t]*true\b")
+#: When a dependency is installed: if it is wanted, or on which platforms and Pythons.
+_CONDITION = re.compile(
+    r"""\b(?:optional|markers|python\w*|platform\w*|sys_platform|os_name|implementation_\w+)
+    [ \t]*=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|true\b)""",
+    re.VERBOSE,
+)
 _URL = re.compile(r"""[ \t]*["'](?:[\w+.-]+://|file:)""")
 _ORIGIN = re.compile(r"""\b(git|path|url|file|ref)[ \t]*=""")
 _OLD_PYTHON = re.compile(
@@ -44,8 +49,8 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
         yield Finding(rule, "note", key.start, key.stop, needs.why_petastorm_stays)
         if needs.moved and not is_named:
             items = [rewriting.requirement_of(document, names), *transitive]
-            is_optional = _OPTIONAL.search(value) is not None
-            yield from _add_dependencies(document, key, rule, items, is_optional=is_optional)
+            conditions = _CONDITION.findall(value)
+            yield from _add_dependencies(document, key, rule, items, conditions)
         return
     if is_named or needs.is_override:
         line_of = document.lines.start_of
@@ -116,9 +121,12 @@ def _is_copy(value: str) -> bool:
 
 
 def _add_dependencies(
-    document: Document, key: TomlKey, rule: str, items: list[str], *, is_optional: bool = False
+    document: Document, key: TomlKey, rule: str, items: list[str], conditions: Sequence[str] = ()
 ) -> Iterator[Edit | Finding]:
-    """Yield the edit that adds dependencies on separate lines above a key, or a finding."""
+    """Yield the edit that adds dependencies on separate lines above a key, or a finding.
+
+    Each has the same conditions.
+    """
     if not items:
         return
     if key.is_table:
@@ -128,18 +136,18 @@ def _add_dependencies(
         yield rewriting.manual(found, rule, what, remedy)
         return
     line = document.lines.start_of(key.start)
-    keys = (_as_key(item, is_optional=is_optional) for item in items)
+    keys = (_as_key(item, conditions) for item in items)
     lines = "".join(f"{one}{document.lines.newline}" for one in keys)
     yield Edit(rule, "exact", line, line, lines, rewriting.NEEDED, topic="install")
 
 
-def _as_key(requirement: str, *, is_optional: bool) -> str:
+def _as_key(requirement: str, conditions: Iterable[str]) -> str:
     """Return a requirement as a line in a table."""
     match = re.fullmatch(r"([\w.-]+)(?:\[(.*)\])?(.*)", requirement)
     assert match is not None
     name, extras, version = match[1], match[2], match[3] or "*"
     more = f", extras = [{_listed(extras.split(','))}]" if extras else ""
-    more += ", optional = true" if is_optional else ""
+    more += "".join(f", {one}" for one in conditions)
     return f'{name} = {{version = "{version}"{more}}}' if more else f'{name} = "{version}"'
 
 

@@ -478,15 +478,22 @@ def test_commands_are_unchanged_while_petastorm_requirement_is_kept(
     assert 'x = ["mdstorm"]' in after(tmp_path, "pyproject.toml")
 
 
-def test_optional_dependency_of_poetry_stays_optional_beside_petastorm(tmp_path: Path) -> None:
+@each(
+    "optional = true",
+    "markers = \"sys_platform != 'win32'\"",
+    "sys_platform = \"== 'linux'\", optional = true",
+)
+def test_dependency_of_poetry_has_the_conditions_of_petastorm_beside_it(
+    conditions: str, tmp_path: Path
+) -> None:
     text = (
         "[tool.poetry.dependencies]\n{}"
-        'petastorm = {{version = "^0.12", optional = true}}\n\n'
+        f'petastorm = {{{{version = "^0.12", {conditions}, extras = ["x"]}}}}\n\n'
         '[tool.poetry.extras]\nio = [{}"petastorm"]\n'
     )
     write(tmp_path, a_py=CODE, b_py=STAYS)
     (tmp_path / "pyproject.toml").write_text(text.format("", ""))
-    added = 'mdstorm = {version = "*", extras = ["torch"], optional = true}\n'
+    added = f'mdstorm = {{version = "*", extras = ["torch"], {conditions}}}\n'
     both = text.format(added, '"mdstorm", ')
     assert after(tmp_path, "pyproject.toml") == both
     assert after(tmp_path, "pyproject.toml") == both
