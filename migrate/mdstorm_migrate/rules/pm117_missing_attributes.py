@@ -56,8 +56,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 
 def _missing_attribute(module: PythonModule, node: ast.Attribute) -> Iterator[Finding]:
-    """Yield a finding if an object in mdstorm is known not to have the attribute `node`."""
-    if not isinstance(node.ctx, ast.Load):
+    """Yield a finding if an object in mdstorm is known not to have the attribute `node`.
+
+    Code may set an attribute for its own use, unless the name is unmistakable.
+    """
+    if not isinstance(node.ctx, ast.Load) and node.attr not in UNMISTAKABLE:
         return
     kinds = makers(module, node.value) or _class_of(module, node.value)
     missing = [kind for kind in sorted(kinds) if node.attr in MISSING.get(kind, ())]

@@ -51,6 +51,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
     ("pair = get_filesystem_and_path_or_paths(u)\nfs, _ = pair\nfs.pathsep", "fs.pathsep"),
     ("Reader._normalize_shuffle_options(1, 2)", "Reader._normalize_shuffle_options"),
     ("def f(reader): reader._workers_pool", "reader._workers_pool"),
+    ("def f(reader): reader._workers_pool = None", "reader._workers_pool"),
     ("def f(reader): getattr(reader, '_workers_pool', None)", "'_workers_pool'"),
     ("with c.make_torch_dataloader() as l: l.reader.reset()", "l.reader"),
     ("m = c.make_tf_dataset()\nd = m.__enter__()\nm.reader.stop()", "m.reader"),
