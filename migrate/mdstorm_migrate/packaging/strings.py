@@ -136,7 +136,8 @@ def required_in(
             requirements = [one for one in requirements if _FIRST.search(value, 0, one.start)]
     else:
         requirements, tool = list(_lines(value, name)), _tool(module, string)
-        if any(map(acts.installs, shell(value))):  # an address is the argument of another one
+        # An address is the argument of another command, or of what a message is about.
+        if any(map(acts.installs, shell(value))) or _is_message(module, string):
             requirements = [one for one in requirements if not one.is_copy]
         if _is_pinned_key(module, string):
             tool = None

@@ -172,6 +172,16 @@ def test_sentence_after_install_command_in_message_is_unchanged() -> None:
     check_rewrite(LOADS + text, LOADS.replace("petastorm", "mdstorm") + text)
 
 
+@each(
+    'log.info("petastorm: reading file:///data/petastorm batch=%d", n)\n',
+    'print("petastorm url=file:///tmp/petastorm")\n',
+    "print(f\"petastorm {make_reader('file:///tmp/petastorm')=}\")\n",
+)
+def test_message_with_an_address_requires_nothing(text: str) -> None:
+    check_noop(text)
+    assert not [one for one in migrate(text).findings if one.rule == "PM403"]
+
+
 @each('version="0.9.8"', "version=PINNED", '"0.9.8"')
 def test_separate_version_argument_is_removed(version: str) -> None:
     before = f'dbutils.library.installPyPI("petastorm", {version}, repo="x")\n'
