@@ -246,7 +246,8 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
                 continue
             # A method of the paths themselves, as in `url.rstrip()` and `Path(url).read_bytes()`.
             is_method = place in ast.walk(call.func)
-            opens = _OPENING.search(last_name(call.func) if is_method else callee)
+            hands = not is_method and _is_handed(call.func)
+            opens = _OPENING.search(last_name(call.func) if is_method or hands else callee)
             is_query = last_name(call.func) == "sql" and any(map(_reads_files, call.args))
             if callee.endswith(".endswith") and any(map(_names_parquet, call.args)):
                 remedy = f"{what}: their names do not end in `.parquet`, so change this test"
@@ -254,7 +255,7 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
             elif opens or is_query or (not is_method and _is_of_library(module, call)):
                 remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet"
                 yield Remark(place, what, remedy, name)
-            elif not is_method and _is_handed(call.func):
+            elif hands:
                 yield Remark(place, what, f"{what}: what gets it from {callee}() must read MDS")
 
 

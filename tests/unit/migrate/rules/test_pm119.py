@@ -47,6 +47,7 @@ def test_parquet_reader_over_converted_files_blocks_migration(text: str, fragmen
 @each(
     ("dbutils.jobs.taskValues.set('url', c.cache_dir_url)", "c.cache_dir_url"),
     ("dbutils.notebook.exit(c.cache_dir_url)", "c.cache_dir_url"),
+    ("open('/opt/url.txt', 'w').write(c.cache_dir_url)", "c.cache_dir_url"),
     ("u = c.file_urls\nregistry.set('files', u)", "u"),
     ("import json\njson.dump({'files': c.file_urls}, file)", "c.file_urls"),
 )
