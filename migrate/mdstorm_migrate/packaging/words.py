@@ -150,10 +150,15 @@ def commands_of(text: str, kind: DocumentKind) -> Sequence[Command]:
 # Values, which may be commands or words
 
 
-#: Keys with a command, those with further words of it, and those with the folder in which it runs.
+#: Keys with a command, those with further words of it, and what gets the value of others.
 _PROGRAMS = frozenset({"cmd", "command", "entrypoint"})
 _ARGUMENTS = frozenset({"args", "arguments"})
-_FOLDERS = frozenset({"working-directory", "working_directory", "working_dir", "workingDirectory"})
+_PROGRAM_OF = {
+    **dict.fromkeys(
+        ("working-directory", "working_directory", "working_dir", "workingDirectory"), "cd"
+    ),
+    "python_file": "python",
+}
 #: A line break in double quotes.
 _BREAK = re.compile(r"\\[nr]")
 
@@ -188,8 +193,8 @@ def _lists(values: Iterator[Value]) -> Iterator[list[Value]]:
 def _of_list(text: str, items: Sequence[Value]) -> Iterator[Command]:
     """Yield the command whose words are the items of a list, or those in each of them."""
     words = [Word(text[one.start : one.stop], one.start) for one in items]
-    if items[0].key in _FOLDERS:
-        yield Command((Word("cd", words[0].start), words[0]), words[0].stop)
+    if program := _PROGRAM_OF.get(items[0].key):
+        yield Command((Word(program, words[0].start), words[0]), words[0].stop)
         return
     is_argument = items[0].key in _ARGUMENTS
     is_whole = items[0].item_of > 0 and (is_argument or _SPACE.search(words[0].text) is None)

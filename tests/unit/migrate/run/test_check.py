@@ -533,6 +533,26 @@ def test_job_installs_what_the_file_needs_that_it_runs(
         assert after[name] == jobs.format("mdstorm petastorm")
 
 
+_BUNDLE = """\
+resources:
+  jobs:
+    train:
+      tasks:
+        - spark_python_task:
+            python_file: jobs/train.py
+          libraries:
+            - pypi:
+                package: {}
+"""
+
+
+def test_task_of_bundle_installs_what_the_file_needs_that_it_runs(tmp_path: Path) -> None:
+    bundle = _BUNDLE.format
+    files = {"jobs/train.py": READS, "dags/d.py": f"x(bash_command='{SCRIPT}')\n"}
+    files["databricks.yml"] = bundle("petastorm")
+    assert written(tmp_path, files)["databricks.yml"] == bundle("mdstorm")
+
+
 @each(
     ("Makefile", "t:\n\tpip install -r jobs/requirements.txt\n\tpython app/{}.py\n"),
     ("run.sh", "(cd jobs && pip install -r requirements.txt)\npython app/{}.py\n"),
