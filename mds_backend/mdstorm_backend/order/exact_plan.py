@@ -221,6 +221,8 @@ class ExactPlan(Plan):
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples."""
+        if not (samples or from_beginning):
+            return self.resolved_start  # which may be an end of another world
         after = samples if from_beginning else self._first + samples
         # `samples` may be too large if a rank that has one sample more than others computed it.
         return self._position_at(after if self._stop is None else min(after, self._stop))

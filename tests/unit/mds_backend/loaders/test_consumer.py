@@ -213,3 +213,22 @@ def test_state_after_a_left_peek_is_the_beginning(
     next(iter(loader))
     resumed.load_state_dict(loader.state_dict() or {})
     assert column(resumed) == column(loader)
+
+
+@pytest.mark.parametrize("dataset", [StreamingDataset, OwnStates])
+def test_end_loaded_in_another_world_is_saved_as_that_end(
+    tmp_path: Path, dataset: type[StreamingDataset]
+) -> None:
+    url = write_numbers(tmp_path / "data", ROWS).url
+
+    def make(ranks: int) -> StreamingDataLoader:
+        order = ExactOrder(5, shuffle_rows=True, world_size=ranks)
+        return StreamingDataLoader(dataset(local=url, order=order), BATCH)
+
+    loader, loaded, resumed, other = make(3), make(2), make(2), make(2)
+    list(loader)
+    loaded.load_state_dict(loader.state_dict() or {})
+    resumed.load_state_dict(loaded.state_dict() or {})
+    for one in resumed, other:
+        one.dataset.set_epoch(0)
+    assert column(resumed) == column(other)
