@@ -174,10 +174,6 @@ def _parse_shape(text: str, shape: str) -> tuple[int, ...] | None:
 
 #: Maximum number of dimensions of a NumPy array; 32 before NumPy 2.
 MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
-#: Upper bound on the number of elements in a shard, which has fewer bytes than this.
-_MOST_ELEMENTS = 1 << 32
-#: Upper bound on a dimension, so that its product with the number of elements fits into 64 bits.
-_LARGEST_DIMENSION = 1 << 31
 _WIDTHS = [np.dtype(name).newbyteorder("<") for name in ("u1", "u2", "u4", "u8")]
 
 
@@ -249,28 +245,30 @@ def _lists(
         chosen = slice(None) if len(used) == 1 else widths == width
         found = gather_fixed(data, starts[chosen] + 1, _WIDTHS[width], depth)
         stated[chosen] = found.reshape(-1, depth)
-    if stated.max() >= _LARGEST_DIMENSION:
-        return None
-    sizes = stated.astype(np.int64)
-    if depth > 1:
-        # Lists cannot represent the dimensions that follow a dimension of size 0.
-        empty = np.logical_or.accumulate(sizes == 0, axis=1)
-        if (sizes[:, 1:][empty[:, :-1]] != 0).any():
-            return None
-    counts = sizes[:, 0]
-    for level in range(1, depth):
-        if counts.sum() > max(int(lengths.sum()), nested_lists.MOST_EMPTY_LISTS):
-            return None
-        counts = counts * sizes[:, level]
-        if (counts >= _MOST_ELEMENTS).any():
-            raise ValueError("the array does not have the shape in its header")
+    counts = _num_elements(stated)
     if (counts * dtype.itemsize != lengths - headers).any():
         raise ValueError("the array does not have the shape in its header")
+    if depth > 1 and not counts.all():
+        # Lists cannot represent the dimensions that follow a dimension of size 0. And a few damaged
+        # bytes may state more empty lists than fit into memory.
+        empty = np.logical_or.accumulate(stated == 0, axis=1)
+        if (stated[:, 1:][empty[:, :-1]] != 0).any():
+            return None
+        num_lists = _num_elements(np.maximum(stated[:, :-1], 1)).sum()
+        if num_lists > max(counts.sum(), nested_lists.MOST_EMPTY_LISTS):
+            return None
     raw = gather_binary(data, starts + headers, lengths - headers, pa.binary())
     elements = pa.Array.from_buffers(
         arrow_types.arrow_type_of(dtype), int(counts.sum()), [None, raw.buffers()[2]]
     )
-    return nested_lists.lists_of_shapes(elements, sizes)
+    return nested_lists.lists_of_shapes(elements, stated.astype(np.int64))
+
+
+def _num_elements(shapes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """Return the number of elements of each shape, exact if a shard can hold them."""
+    # Damaged headers state products for which no integer is large enough.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return nested_lists.product(shapes.astype(np.float64))
 
 
 def _dtype_of(code: int) -> np.dtype[Any]:

@@ -155,7 +155,7 @@ class Shapes:
         return tuple(first) if alike else None
 
 
-def product(sizes: _Lengths) -> _Lengths:
+def product(sizes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the product of each row of `sizes`; 1 if `sizes` has no columns."""
     counts = np.ones(len(sizes), np.int64)
     for level in range(sizes.shape[1]):

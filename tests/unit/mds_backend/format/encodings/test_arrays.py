@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings.arrays import decode_arrays
+from mdstorm_backend.format.encodings.arrays import array_decoder, decode_arrays
 from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.values.arrow_types import vectors_to_lists
 from mdstorm_backend.format.values.batch import gather_binary
@@ -48,6 +48,7 @@ DAMAGED = {
     "more than memory, 2 dimensions": b"\x0b" + HUGE + HUGE,
     "nothing times more than memory": b"\x0b" + bytes(8) + b"\xff" * 8,
     "a scalar of no bytes": b"\x00",
+    "nothing times more than a number": b"\x7f" + b"\xff" * 8 * 30 + bytes(8),
     "63 dimensions": b"\xfc" + b"\x01" * 63 + b"\x00",
 }
 
@@ -75,12 +76,45 @@ def test_empty_arrays_keep_their_shapes() -> None:
         assert [np.shape(value) for value in values] == [one.shape for one in arrays]
 
 
+@pytest.mark.parametrize(
+    ("shapes", "are_lists"),
+    [
+        ([(8, 0)], True),
+        ([(9, 0)], False),
+        ([(2, 4, 0)], True),
+        ([(3, 3, 0)], False),
+        ([(9, 0, 0)], False),
+        ([(8, 0), (1, 0)], False),
+        ([(9, 1), (1, 0)], False),
+        ([(9, 1)], True),
+        ([(0,)] * 9, True),
+    ],
+    ids=str,
+)
+def test_more_empty_lists_than_elements_are_read_as_arrays(
+    shapes: list[tuple[int, ...]], are_lists: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdstorm_backend.format.values.nested_lists.MOST_EMPTY_LISTS", 8)
+    arrays = [np.ones(shape, np.int16) for shape in shapes]
+    found = decode_arrays(*spread([encoded(array) for array in arrays]), INT16)
+    assert isinstance(found, pa.ListArray) == are_lists
+    values = found.to_pylist() if are_lists else found
+    for value, array in zip(values, arrays, strict=True):
+        np.testing.assert_array_equal(value, array.tolist() if are_lists else array)
+
+
+def test_scalar_of_another_writer_is_read() -> None:
+    found = decode_arrays(*spread([b"\x00\x05\x00", b"\x00\x06\x00"]), INT16)
+    assert [(value.shape, value.item()) for value in found] == [((), 5), ((), 6)]
+
+
 def test_array_with_more_dimensions_than_numpy_allows_raises_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mdstorm_backend.format.encodings.arrays.MAX_DIMENSIONS", 3)
     values = [encoded(np.ones([1] * dimensions, np.int16)) for dimensions in (3, 4)]
     assert decode_arrays(*spread(values[:1]), INT16).to_pylist() == [[[[1]]]]
+    assert array_decoder(memoryview(values[0]), INT16)(0, len(values[0])).shape == (1, 1, 1)
     with pytest.raises(UnsupportedEncodingError, match=r"4 dimensions.*Install NumPy 2"):
         decode_arrays(*spread(values), INT16)
 
