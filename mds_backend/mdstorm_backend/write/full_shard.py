@@ -18,6 +18,9 @@ from mdstorm_backend.format.shard_info import INDEX_VERSION, MAX_SHARD_BYTES, Fi
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write import directories
 
+#: That of MosaicML Streaming's writer.
+_DEFAULT_SHARD_SIZE = 1 << 26
+
 
 @dataclass(frozen=True)
 class ShardFormat:
@@ -207,16 +210,15 @@ def checked_shard_size(shard_size: int | None) -> int:
         If `shard_size` is negative or not a whole number; numeric strings are accepted.
     """
     try:
-        # The default is that of MosaicML Streaming's writer.
-        size = int(1 << 26 if shard_size in (None, 0) else shard_size)
-        whole = isinstance(shard_size, (str, type(None))) or size == (shard_size or size)
+        size = int(0 if shard_size is None else shard_size)
+        whole = isinstance(shard_size, (str, type(None))) or size == shard_size
     except (OverflowError, TypeError, ValueError):
         size, whole = -1, False
     if size < 0 or not whole or isinstance(shard_size, bool):
         raise InvalidArgumentError(
             f"the shard size must be a whole number of bytes or None, found {shard_size!r}"
         )
-    return min(size, MAX_SHARD_BYTES)
+    return min(size or _DEFAULT_SHARD_SIZE, MAX_SHARD_BYTES)
 
 
 #: Default number of threads: enough to hide the latency of an object store, but few enough to limit

@@ -1,5 +1,6 @@
 import json
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,6 +31,7 @@ from mdstorm_backend.write.full_shard import (
     checked_shard_size,
 )
 from mdstorm_backend.write.sample_shards import SampleShards
+from mdstorm_backend.write.tasks import join_small
 
 #: Types whose stored form is the Python value itself.
 PLAIN_TYPES = st.sampled_from(
@@ -175,13 +177,21 @@ def test_shard_header_has_the_documented_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "limit"), [(None, 1 << 26), (0, 1 << 26), ("5000", 5000), (1 << 40, (1 << 32) - 1)]
+    ("given", "limit"),
+    [
+        *((default, 1 << 26) for default in (None, 0, 0.0, "0")),
+        *((1, 1), ("5000", 5000), (5000.0, 5000)),
+        *(((1 << 32) - 1, (1 << 32) - 1), (1 << 40, (1 << 32) - 1)),
+    ],
 )
 def test_shard_size_has_a_default_and_a_maximum(given: Any, limit: int) -> None:
     assert checked_shard_size(given) == limit
 
 
 def test_shard_of_4_gib_raises_error() -> None:
+    content: Any = [range((1 << 32) - 1)]
+    report, _, _ = FullShard((), (), 1, content).pack("x.mds", ShardFormat(None))
+    assert report.info.raw_data.bytes == (1 << 32) - 1
     with pytest.raises(WriteError, match=r"x\.mds would take 4294967296 bytes.* a size limit"):
         FullShard((), (), 1, [Huge()]).pack("x.mds", ShardFormat(None))
 
@@ -229,5 +239,32 @@ def test_shard_without_a_size_limit_stays_below_4_gib(monkeypatch: pytest.Monkey
     monkeypatch.setattr(shard_info, "MAX_SHARD_BYTES", 1000)
     shards = cut([bytes(300)] * 5, None)
     assert [len(DecodedShard(shard).rows) for shard in shards] == [2, 2, 1]
+    empty = len(shards[-1]) - 300
+    (full,) = cut([bytes(1000 - empty)], None)
+    assert len(full) == 1000
+    with pytest.raises(EncodingError, match="4 GiB"):
+        cut([bytes(1001 - empty)], None)
     with pytest.raises(EncodingError, match=r"a sample takes 1004 bytes.* 4 GiB"):
         cut([bytes(1000)], None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "joined"),
+    [([4, 4], [4, 4]), ([3, 1, 4], [4, 4]), ([3, 2, 3], [5, 3]), ([0, 2, 0, 2], [4]), ([1], [1])],
+    ids=str,
+)
+@pytest.mark.parametrize(("most_rows", "most_bytes"), [(4, 1 << 20), (1 << 20, 32)])
+def test_small_batches_are_joined_up_to_a_number_of_rows_or_bytes(
+    rows: list[int],
+    joined: list[int],
+    most_rows: int,
+    most_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mdstorm_backend.write.tasks._JOIN_ROWS", most_rows)
+    monkeypatch.setattr("mdstorm_backend.write.tasks._JOIN_BYTES", most_bytes)
+    numbers = iter(range(sum(rows)))
+    batches = [pa.record_batch({"a": pa.array(islice(numbers, n), pa.int64())}) for n in rows]
+    found = list(join_small(iter(batches)))
+    assert [batch.num_rows for batch in found] == joined
+    assert [row for batch in found for row in batch["a"].to_pylist()] == list(range(sum(rows)))
