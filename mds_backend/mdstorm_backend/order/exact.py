@@ -274,7 +274,7 @@ class ExactOrder(Order):
         self, bounds: Numbers, rows: range, epoch: int, lane: int
     ) -> tuple[Numbers, Numbers, Numbers]:
         """Return the shard, start and stop of each of the `pieces`."""
-        first = max(int(np.searchsorted(bounds, rows.start, side="right")) - 1, 0)
+        first = int(np.searchsorted(bounds, rows.start, side="right")) - 1
         last = int(np.searchsorted(bounds, rows.stop, side="left"))
         cuts = np.clip(bounds[first : last + 1], rows.start, rows.stop)
         shards = np.flatnonzero(cuts[1:] > cuts[:-1])

@@ -57,7 +57,7 @@ def stride(count: int) -> int:
     """Return a number that is coprime to `count` and near 0.618 times `count`."""
     wanted = round(count * 0.618)
     near = (g for away in range(count + 1) for g in (wanted - away, wanted + away))
-    return next(g for g in near if 0 < g <= count and gcd(g, count) == 1)
+    return next(g for g in near if gcd(g, count) == 1)
 
 
 class Layout:
@@ -108,8 +108,7 @@ class Layout:
     def after(self, taken: Counts, sizes: Counts) -> Layout:
         """Return a layout with new lanes, without the first `taken` samples of each old lane."""
         starts, stops = self._starts + self._done(taken), self._starts + np.diff(self._edges)
-        left = starts < stops
-        return Layout(self._lanes[left], starts[left], stops[left], sizes, self._at_once)
+        return Layout(self._lanes, starts, stops, sizes, self._at_once)
 
     def _done(self, taken: Counts) -> Counts:
         """Return how many samples of each part are among the first `taken` of its lane."""
@@ -119,7 +118,7 @@ class Layout:
         done: Counts = np.clip(ahead, 0, sizes)  # of groups that are read as a whole, or not at all
         begins = self._edges[groups]
         begun = np.searchsorted(begins, heads, side="right") - 1
-        is_within = (begins[begun] < heads) & (heads < self.bounds[1:])
+        is_within = begins[begun] < heads
         begun, heads = begun[is_within], heads[is_within]
         counts = groups[begun + 1] - groups[begun]
         firsts = np.cumsum(counts) - counts
@@ -202,7 +201,7 @@ class EpochLanes:
         residues = members * stride(size) % size
         ahead = (residues - start % size) % size
         found: Counts = -(-np.maximum(regular - start - ahead, 0) // size)
-        if tail is not None and stop > tail:
+        if tail is not None:
             firsts = tail + members * padded_to
             found += np.maximum(np.minimum(stop, firsts + padded_to) - np.maximum(start, firsts), 0)
         return found

@@ -113,6 +113,8 @@ def test_srun_step_has_local_size_1_if_nodes_have_unequal_task_counts(
     # The step has only some of the job's tasks.
     launch({"SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4"})
     assert find_world() == World(1, 4, local_size)
+    launch({"SLURM_STEP_ID": "4294967280"})  # the last one of a step
+    assert find_world() == World(1, 4, local_size)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +125,11 @@ def test_srun_step_has_local_size_1_if_nodes_have_unequal_task_counts(
         {**BATCH_SCRIPT, "SLURM_STEP_ID": "4294967291", "SLURM_STEP_NUM_TASKS": "1"},
         {**STEP, "SLURM_STEP_ID": "4294967291"},
         {**STEP, "SLURM_STEP_ID": "4294967290"},
+        {**STEP, "SLURM_STEP_ID": "4294967281"},
         {**STEP, "SLURM_STEP_ID": "batch"},
         {**STEP, "SLURM_STEP_ID": "extern"},
         {**STEP, "SLURM_STEP_NUM_TASKS": "1"},
+        {"WORLD_SIZE": "1"},
     ],
 )
 def test_process_without_launcher_or_in_slurm_shell_is_a_single_rank_world(
