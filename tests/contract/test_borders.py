@@ -211,15 +211,20 @@ def test_rows_and_nulls_are_returned_for_any_number_of_rows(count: int, tmp_path
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 12])
-def test_size_limit_of_exactly_some_samples_is_used(rows: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("writer", [0, 1], ids=["samples", "batch"])
+def test_size_limit_of_exactly_some_samples_is_used(
+    writer: int, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A byte less leaves a sample out, and a byte more adds none."""
+    # Shards of batches keep room for this name and this much, for bitmaps of nulls.
+    monkeypatch.setattr("mdstorm_backend.write.batch_shards._BITMAP_ENTRY", -len('"v"'))
     values, size = [bytes([n] * 9_000) for n in range(12)], 4 + 4 + 9_000
-    samples, _ = written(values[:1], tmp_path / "one", size_limit=100_000)
+    one = written(values[:1], tmp_path / "one", size_limit=100_000)[writer]
     for step in (-1, 0, 1):
-        limit = offsets_of(samples)[0] - 4 + rows * size + step
+        limit = offsets_of(one)[0] - 4 + rows * size + step
         # The header states the limit.
         limit -= len("100000") - len(str(limit))
-        out, _ = written(values, tmp_path / f"{step}", size_limit=limit)
+        out = written(values, tmp_path / f"{step}", size_limit=limit)[writer]
         most = max(1, rows - (step < 0))
         dataset = open_dataset(str(out))
         found = [shard.samples for shard in dataset.index.shards]

@@ -349,7 +349,7 @@ def _raw_header(data: bytes) -> tuple[str, int, int, int]:
     """Return the mode, width and height of a raw image, and the position of its pixels."""
     width, height, length = _HEADER.unpack_from(data)
     start = _HEADER.size + length
-    mode = data[_HEADER.size : start].decode("latin-1") if length < 16 else "?"
+    mode = data[_HEADER.size : start][:16].decode("latin-1")  # in damaged data, it may be longer
     if mode not in _BITS:
         raise ValueError(f"an image of the unknown mode {mode!r}")
     if start + (width * _BITS[mode] + 7) // 8 * height != len(data):

@@ -299,8 +299,8 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     if numbers.dtype.kind == "f":
         if not (np.isfinite(numbers) & (np.trunc(numbers) == numbers)).all():
             raise ValueError("the value is not an integer: round it first")
-        # 2.0 ** 63 does not fit into int64, though the largest int64 rounds to it.
-        fits = (numbers >= float(limits.min)) & (numbers < float(limits.max) + (limits.max < 2**53))
+        # A power of two, which floats hold exactly: the largest int64 itself rounds to 2.0 ** 63.
+        fits = (numbers >= float(limits.min)) & (numbers < float(limits.max + 1))
     elif len(numbers) == 0:
         return numbers.astype(dtype)
     else:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.kit.borders import SIZES
-from tests.kit.small_datasets import array_of, plan
+from tests.kit.small_datasets import Huge, array_of, plan
 
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format.compression import (
@@ -22,11 +22,23 @@ from mdstorm_backend.format.compression import (
     decompress_unsized,
     levels_of,
 )
+from mdstorm_backend.format.encodings.arrays import MAX_DIMENSIONS
 from mdstorm_backend.format.encodings.binary import value_size
 from mdstorm_backend.format.encodings.image_memory import check_size
-from mdstorm_backend.format.index import check_basename, check_count, check_depth, check_sizes
+from mdstorm_backend.format.encodings.images import join_images
+from mdstorm_backend.format.encodings.numbers import fit_numbers
+from mdstorm_backend.format.encodings.registry import parse_encoding
+from mdstorm_backend.format.index import (
+    check_basename,
+    check_count,
+    check_depth,
+    check_sizes,
+    shown,
+)
+from mdstorm_backend.format.layout import shown_json
 from mdstorm_backend.format.values.arrow_types import SparkType
-from mdstorm_backend.format.values.batch import common_type
+from mdstorm_backend.format.values.batch import as_arrow, common_type
+from mdstorm_backend.format.values.nested_lists import lists_of_shapes
 from mdstorm_backend.format.values.python_objects import beyond_nanoseconds, check_years
 
 
@@ -67,6 +79,21 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], list[Any], list[Any]]] = {
         lambda size: value_size(SimpleNamespace(encode=bytes, decode=bytes, size=size)),
         [1, 2],
         [0, -1],
+    ),
+    "bytes of an array": (
+        lambda size: parse_encoding(f"ndarray:uint8:{size}"),
+        [1, 2**31 - 1],
+        [0, 2**31],
+    ),
+    "dimensions of an array": (
+        lambda depth: parse_encoding("ndarray").encode(np.ones([1] * depth, np.uint8)),
+        [1, min(63, MAX_DIMENSIONS)],
+        [0, *range(64, MAX_DIMENSIONS + 1)],
+    ),
+    "values of a list": (
+        lambda count: lists_of_shapes(pa.nulls(count), np.array([[count]])),
+        [0, 1, 2**31 - 1],
+        [2**31],
     ),
     "digits of two columns": (
         lambda scale: common_type(pa.decimal128(20, 0), pa.decimal128(20, scale)),
@@ -134,3 +161,35 @@ def test_levels_are_those_that_are_accepted(name: str) -> None:
             check_compression(f"{name}:{level}")
             accepted.append(level)
     assert levels_of(name) == accepted
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_floats_are_stored_as_integers_up_to_the_last_that_fits(dtype: str) -> None:
+    limits = np.iinfo(np.dtype(dtype))
+    # The floats next to the limits, of which those of 64 bits are far apart.
+    first, beyond = float(limits.min), float(limits.max + 1)
+    last = min(float(np.nextafter(beyond, 0)), float(limits.max)) // 1
+    found = fit_numbers(pa.array([first, last]), np.dtype(dtype))
+    assert found.tolist() == [int(first), int(last)]
+    for number in (np.nextafter(first, -np.inf) // 1, beyond):
+        with pytest.raises(OverflowError, match=f"{dtype} ranges from"):
+            fit_numbers(pa.array([last, number]), np.dtype(dtype))
+
+
+def test_image_of_4_gib_in_a_list_raises_error() -> None:
+    with pytest.raises(OverflowError, match="an image takes 4 GiB or more"):
+        join_images([Huge()])
+
+
+def test_array_has_as_many_values_as_a_list_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdstorm_backend.format.values.batch.INT32_MAX", 6)
+    assert as_arrow(np.zeros((2, 3))).to_pylist() == [[0, 0, 0]] * 2
+    with pytest.raises(ValueError, match="7 rows of 1 values takes more than 2 GiB"):
+        as_arrow(np.zeros((7, 1)))
+
+
+@pytest.mark.parametrize(("show", "most"), [(shown, 80), (shown_json, 200)])
+def test_longer_text_than_the_longest_is_cut(show: Callable[[object], str], most: int) -> None:
+    text = "a" * (most - 2)
+    assert show(text) in (f"'{text}'", f'"{text}"')
+    assert show(text + "a").endswith("a…")

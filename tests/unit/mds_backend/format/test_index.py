@@ -116,6 +116,16 @@ def test_wrong_value_in_a_shard_entry_raises_error(key: str, wrong: object) -> N
     assert "shard 0: " in check_is_refused(json.dumps(value).encode())
 
 
+@pytest.mark.parametrize(("samples", "size"), [(0, 8), (1, 20), (7, 92)])
+def test_samples_that_fill_the_file_are_accepted_and_no_more(samples: int, size: int) -> None:
+    """Of 8 bytes each, and as many offsets and two more: a file with an empty header."""
+    value = value_of_index()
+    value["shards"][0] |= {"samples": samples, "raw_data": of_file(bytes=size)}
+    assert Index.from_bytes(json.dumps(value).encode(), url=URL).shards[0].samples == samples
+    value["shards"][0] |= {"raw_data": of_file(bytes=size - 1)}
+    assert "do not fit into" in check_is_refused(json.dumps(value).encode())
+
+
 @pytest.mark.parametrize("data", [b"", b'{"shards": [', b"not JSON"])
 def test_index_that_is_not_json_raises_json_decode_error(data: bytes) -> None:
     with pytest.raises(json.JSONDecodeError, match="is not the index of an MDS dataset") as caught:

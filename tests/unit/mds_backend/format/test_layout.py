@@ -104,6 +104,11 @@ def test_damaged_shard_header_raises_error_with_file_name_and_remedy(
     assert "write the dataset again" in str(caught.value)
 
 
+def test_empty_header_raises_error_about_the_header() -> None:
+    with pytest.raises(CorruptDatasetError, match="has an unreadable header"):
+        parse(shard(SAMPLES, b""), 2)
+
+
 @pytest.mark.parametrize("data", [GOOD[:-1], GOOD + b"x"])
 def test_shard_with_length_different_from_index_raises_error(data: bytes) -> None:
     message = f"holds {len(data)} bytes, but the index records 23"

@@ -158,3 +158,9 @@ def test_stored_schema_cannot_allow_unsafe_types() -> None:
     (value,) = Schema((Column("a", "pkl"),)).to_json()
     value["origin"] = {"url": "", "allow_unsafe_types": True}
     assert Schema.from_json([value])["a"].origin == Origin()
+
+
+def test_schema_in_a_line_shows_eight_columns_and_the_number_of_more() -> None:
+    columns = tuple(Column(f"c{number}", "int32") for number in range(9))
+    assert repr(Schema(columns[:8])).endswith(", c7 int32)")
+    assert repr(Schema(columns)).endswith(", c7 int32, … 9 columns)")

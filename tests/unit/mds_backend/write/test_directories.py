@@ -97,6 +97,16 @@ def run_killed(program: str, out: Path) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
+@pytest.mark.parametrize(
+    ("count", "listed"), [(3, "a, b, c, which"), (4, "a, b, c and 1 more, which")]
+)
+def test_error_lists_up_to_three_files_of_others(count: int, listed: str, tmp_path: Path) -> None:
+    for name in "abcd"[:count]:
+        (tmp_path / name).touch()
+    with pytest.raises(errors.DatasetExistsError, match=f"holds {listed} belong to no dataset"):
+        write_ints(tmp_path, exist_ok=True)
+
+
 def test_files_left_by_a_killed_writer_are_replaced_on_request(tmp_path: Path) -> None:
     run_killed(_KILLED, tmp_path)
     (tmp_path / f"shard.00002.mds.{'0' * 32}.tmp").write_bytes(b"half")

@@ -171,6 +171,8 @@ def test_images_over_the_limit_raise_error_before_decompression() -> None:
     file = png(RGB, b"nothing to decompress")
     with pytest.raises(ValueError, match="5 by 2 pixels would take 30 bytes, but only 29"):
         png_pixels(file, None, 29)
+    with pytest.raises(ValueError, match="but only 29"):
+        png_pixels(file[:33], None, 29)  # the header, which is checked first
     deep = png(GREY16, b"")
     with pytest.raises(ValueError, match="would take 12 bytes, but only 11"):
         png_pixels(deep, None, 11)
