@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from inspect import get_annotations
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mdstorm_backend.base import check_one_of
@@ -81,6 +83,10 @@ class Order(ABC):
     def __init_subclass__(cls) -> None:
         if "name" not in vars(cls):
             return
+        if hidden := [name for name in get_annotations(cls) if name in _taken()]:
+            raise TypeError(
+                f"fields of {cls.__qualname__} hide {hidden} of Order: give them other names"
+            )
         if (other := _registered.setdefault(cls.name, cls)) is not cls:
             raise TypeError(f"{other.__qualname__} already has the name {cls.name!r}")
 
@@ -326,3 +332,13 @@ def check_order(order: object) -> Order:
             "shuffle_rows=True)"
         )
     return order
+
+
+def _taken() -> set[str]:
+    """Return the names that fields must not have, since `Order` has methods of these names.
+
+    A field may be the rank and the number of ranks.
+    """
+    kinds = (FunctionType, classmethod, property)
+    found = {name for name, value in vars(Order).items() if isinstance(value, kinds)}
+    return found - {"world", "world_size"}

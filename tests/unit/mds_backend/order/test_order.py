@@ -26,6 +26,7 @@ from mdstorm_backend.order import (
     Batching,
     ExactOrder,
     ExactPlan,
+    Order,
     Position,
     RowPlan,
     World,
@@ -458,3 +459,10 @@ def test_equal_batches_of_rows_have_no_reason_to_differ_but_samples_no_position(
     assert not plan.unequal_because
     with pytest.raises(StateMismatchError, match="rows, so a number of samples does not determine"):
         plan.reached(3)
+
+
+@pytest.mark.parametrize("field", ["rows", "settings", "sequence", "plan"])
+def test_field_hides_no_method_of_orders(field: str) -> None:
+    with pytest.raises(TypeError, match=rf"fields of Hiding hide \['{field}'\] of Order"):
+        type("Hiding", (Order,), {"name": "hiding", "__annotations__": {field: int}})
+    assert "hiding" not in order_names()
