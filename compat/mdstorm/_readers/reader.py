@@ -104,7 +104,7 @@ class Reader(Described, OwnContext):
             options.reading.images,
             chosen=bool(arguments.schema_fields),
             spec=arguments.transform_spec,
-            added=[one.column for one in options.dataset.added.values()],
+            given=options.reading.given_schema,
         )
         self.num_epochs = arguments.num_epochs
         self.is_batched_reader = batched

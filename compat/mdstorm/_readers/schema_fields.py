@@ -159,7 +159,7 @@ def output_schema(
     *,
     chosen: bool,
     spec: TransformSpec | None,
-    added: Iterable[Column] = (),
+    given: Iterable[Column] = (),
 ) -> Unischema:
     """Return the schema of the output columns, with the name that Petastorm gives it.
 
@@ -175,8 +175,8 @@ def output_schema(
         Whether the user selected fields.
     spec : TransformSpec or None
         The transform.
-    added : iterable of Column
-        The columns that are not stored.
+    given : iterable of Column
+        The columns that a transform gets, of which arguments may have made some.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def output_schema(
         Nested columns, which Petastorm never reads, have dtype object.
     """
     edited = {} if spec is None else spec._mdstorm_edited()
-    fields = {**unischema.fields, **{one.name: one for one in fields_of_columns(added)}}
+    fields = {**{one.name: one for one in fields_of_columns(given)}, **unischema.fields}
 
     def field_of(name: str) -> UnischemaField:
         if name in edited:

@@ -127,7 +127,7 @@ class SampleDataset(Described, SampleSource, ABC):
 
     @property
     def file_urls(self) -> list[str]:
-        """URLs of the files in order."""
+        """URLs of the files in order, if each can be opened by itself; none otherwise."""
         return []
 
     def with_shards(self, numbers: Sequence[int]) -> SampleDataset:
