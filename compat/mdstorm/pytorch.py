@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from mdstorm_backend.base import (
     OwnContext,
+    check_flag,
     check_function,
     check_required_integer,
     is_integer,
     require,
+    suggests_instead,
 )
 
 try:
@@ -49,6 +51,17 @@ __getattr__ = other_names(__name__)
 
 #: Private in Petastorm, but used by copies of its loaders.
 _sanitize_pytorch_types = sanitize_pytorch_types
+
+
+#: Keywords of PyTorch's own loader, and what to do instead.
+_INSTEAD = {
+    "drop_last": "only the last batch of a pass can be shorter, so skip it in your loop",
+    "num_workers": "the reader's threads read the rows: pass workers_count to the reader",
+    "pin_memory": "call the tensors' pin_memory() as you iterate",
+    "sampler": "pass shuffle_rows, shuffle_row_groups, cur_shard and shard_count to the reader",
+    "shuffle": "use shuffling_queue_capacity, or pass shuffle_rows=True to the reader",
+}
+_suggests_keywords = suggests_instead(_INSTEAD)
 
 
 class DataLoader(RowLoader, Generic[BatchT]):
@@ -120,6 +133,7 @@ class DataLoader(RowLoader, Generic[BatchT]):
         shuffling_queue_capacity: int | None = 0,
     ) -> None: ...
 
+    @_suggests_keywords
     def __init__(
         self,
         reader: Any,
@@ -180,6 +194,7 @@ class BatchedDataLoader(ColumnLoader):
     [[0, 1, 2], [3]]
     """
 
+    @_suggests_keywords
     def __init__(
         self,
         reader: Any,
@@ -245,6 +260,7 @@ class InMemBatchedDataLoader(OwnContext):
     The signature is the same as in ``petastorm.pytorch.InMemBatchedDataLoader``.
     """
 
+    @_suggests_keywords
     def __init__(
         self,
         reader: Any,
@@ -263,6 +279,7 @@ class InMemBatchedDataLoader(OwnContext):
         given = {"batch_size": batch_size, "num_epochs": num_epochs, "rows_capacity": rows_capacity}
         for name, value in given.items():
             check_required_integer(name, value, 1)
+        check_flag("shuffle", shuffle)
         self._batch_size = batch_size
         self._num_epochs = num_epochs
         self._seed = seed

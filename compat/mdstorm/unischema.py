@@ -9,7 +9,7 @@ import re
 from collections import OrderedDict, namedtuple
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from mdstorm import _schema
 from mdstorm._petastorm_names import other_names
 from mdstorm._schema import UnischemaField
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, RowArgumentError
-from mdstorm_backend.base import require, warn_user
+from mdstorm_backend.base import choose_among, require, warn_user
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format import Column
 
@@ -104,9 +104,12 @@ class Unischema(Described):
         facts = [("name", self._name), ("fields", f"{len(self._fields):,}")]
         return Description(line, facts, FIELDS, shown_fields(self) if full else ())
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> UnischemaField: ...
+    def __getattr__(self, name: str) -> UnischemaField:
+        if name.startswith("_"):  # also while an object is unpickled, which has no fields yet
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(
+            f"the schema {self._name!r} has no field {name!r}{choose_among(name, self._fields)}"
+        )
 
     @property
     def fields(self) -> OrderedDict[str, UnischemaField]:

@@ -150,7 +150,10 @@ def _check_alike(readers: Sequence[Any]) -> None:
 
 def _cumulated(probabilities: Sequence[float]) -> Any:
     """Return the cumulative probabilities of the readers."""
-    weights = np.asarray(probabilities, np.float64)
+    try:
+        weights = np.asarray(probabilities, np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(())
     if weights.ndim != 1 or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
         raise InvalidArgumentError(
             f"probabilities must be non-negative numbers with a positive sum, found "

@@ -279,6 +279,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, fill_nulls={"id": None}), ValueError, "pass a value of that type"),
     (lambda p, m: torch_batch(m, null_masks=["no"]), TypeError, "name columns ['no'] that are not"),
     (lambda p, m: tf_batch(m, batch_map=len), TypeError, "has .map(function)"),
+    (lambda p, m: tf_batch(m, device="cuda"), TypeError, "TensorFlow copies tensors to devices"),
     # return values of functions
     (lambda p, m: transformed(m, lambda d: None), ValueError, "returned NoneType"),
     (lambda p, m: transformed(m, lambda d: d.assign(y="a"), Y), ValueError, "declared as float32"),

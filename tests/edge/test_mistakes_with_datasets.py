@@ -21,6 +21,7 @@ of: Any = codecs
 field: Any = unischema.UnischemaField
 to_row: Any = unischema.dict_to_spark_row
 engine: Any = mdstorm_backend
+every: Any = mdstorm
 
 ID = field("id", np.int64, (), of.ScalarCodec(LongType()), False)
 V = field("v", np.uint8, (2, 2), of.NdarrayCodec(), False)
@@ -134,8 +135,15 @@ MISTAKES: list[Row] = [
         "DataFrame'>: pass one, a list of them, or a table of pyiceberg or deltalake; Spark's",
     ),
     (lambda p, m: engine.open_dataset(m, storage_options="a"), TypeError, "must be a dict, found"),
-    (lambda p, m: open_dataset(m)["x"], ValueError, "use an integer, a slice"),
-    (lambda p, m: open_dataset(m)[99], IndexError, "sample 99 of 8"),
+    (lambda p, m: open_dataset(m)["x"], ValueError, "by 'x': use an integer, a slice"),
+    (lambda p, m: open_dataset(m)[99], IndexError, "whose samples are numbered from 0"),
+    (lambda p, m: every.open_dataset(p, columns=["id"]), TypeError, "choose them when you read"),
+    (lambda p, m: every.open_dataset(p, batch_size=2), TypeError, "with batches(batch_size)"),
+    (lambda p, m: open_dataset([m, m]), ValueError, "several MDS datasets as streams of a Strea"),
+    (lambda p, m: convert(p, size_limit="1mb"), TypeError, "use shard_size, the maximum numb"),
+    (lambda p, m: engine.merge_index([f"{m}/index.json"]), TypeError, "'out': call merge_index(r"),
+    (lambda p, m: engine.merge_index(m, outt=m), TypeError, "argument 'outt': call merge_index(r"),
+    (lambda p, m: SCHEMA.idd, AttributeError, "has no field 'idd': did you mean id? Choose among"),
     (lambda p, m: batch(m, columns=["no"]), TypeError, "choose among"),
     (lambda p, m: batch(m, columns="x"), TypeError, "pass a list, ['x']"),
     (lambda p, m: batch(m, batch_size=0), ValueError, "a positive number of rows, found 0"),

@@ -15,6 +15,7 @@ from mdstorm.selectors import SingleIndexSelector, UnionIndexSelector
 from mdstorm.spark import make_spark_converter
 from mdstorm.tf_utils import make_petastorm_dataset, tf_tensors
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
+from mdstorm_backend import StreamingDataLoader
 
 #: Untyped, because type checkers would report many of these mistakes first.
 reader: Any = mdstorm.make_batch_reader
@@ -41,7 +42,15 @@ def selecting(parquet: str, *names: str) -> Any:
         return reader(parquet, transform_spec=TransformSpec(selected_fields=list(names)))
 
 
-def sampled(urls: list[str], weights: list[float]) -> Any:
+def loaded(parquet: str, **arguments: Any) -> Any:
+    return torch.DataLoader(reader(parquet), **arguments)
+
+
+def in_memory(parquet: str, **arguments: Any) -> Any:
+    return torch.InMemBatchedDataLoader(reader(parquet, num_epochs=1), **arguments)
+
+
+def sampled(urls: list[str], weights: list[Any]) -> Any:
     return WeightedSamplingReader(list(map(reader, urls)), weights)
 
 
@@ -170,6 +179,15 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch.DataLoader(converter(m)), TypeError, "make_torch_dataloader"),
     (lambda p, m: make_petastorm_dataset(converter(m)), TypeError, "make_tf_dataset"),
     (lambda p, m: tf_tensors(p), TypeError, "is not a reader: create one with make_reader"),
+    (lambda p, m: sampled([p, p], ["a", 0.5]), ValueError, "a positive sum, found ['a', 0.5]"),
+    (lambda p, m: loaded(p, shuffle=True), TypeError, "pass shuffle_rows=True to the reader"),
+    (lambda p, m: loaded(p, num_workers=2), TypeError, "pass workers_count to the reader"),
+    (lambda p, m: loaded(p, drop_last=True), TypeError, "skip it in your loop"),
+    (lambda p, m: loaded(p, pin_memory=True), TypeError, "call the tensors' pin_memory()"),
+    (lambda p, m: loaded(p, sampler=[1]), TypeError, "pass shuffle_rows, shuffle_row_groups, cur_"),
+    (lambda p, m: loaded(p, batchsize=2), TypeError, "'batchsize': did you mean batch_size?"),
+    (lambda p, m: in_memory(p, shuffle="False"), TypeError, "must be True or False, found 'False'"),
+    (lambda p, m: StreamingDataLoader(reader(p)), TypeError, "create mdstorm.pytorch.DataLoader("),
     (lambda p, m: WeightedSamplingReader([p, p], [0.5, 0.5]), TypeError, "make_batch_reader(url)"),
     # calls at the wrong time
     (lambda p, m: batch_of_a_stopped_reader(p), RuntimeError, "inside of the with statement"),

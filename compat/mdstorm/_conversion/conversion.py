@@ -19,7 +19,7 @@ from mdstorm._datasets import (
 from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
-from mdstorm_backend.base import check_flag, check_names
+from mdstorm_backend.base import check_flag, check_names, suggests_instead
 from mdstorm_backend.catalogs import check_destination, given_table, table_name
 from mdstorm_backend.datasets import Dataset, check_file_bytes, check_files
 from mdstorm_backend.kinds import open_stored
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@suggests_instead({"size_limit": "use shard_size, the maximum number of bytes of a shard"})
 def convert(
     source: str | os.PathLike[str],
     url: str | os.PathLike[str],

@@ -7,14 +7,20 @@ from datetime import datetime
 from typing import Any
 
 from mdstorm._datasets.sources import opened
-from mdstorm_backend.base import suggests_keywords
+from mdstorm_backend.base import suggests_instead
 from mdstorm_backend.datasets import SampleDataset, with_added
 from mdstorm_backend.kinds import Openable, open_stored
 from mdstorm_backend.storage import MAX_FILE_BYTES, FilesBelow
 from mdstorm_backend.tables import AsOf
 
+#: Keywords of readers and loaders, and what to do instead.
+_INSTEAD = {
+    "batch_size": "make batches of the open dataset, with batches(batch_size)",
+    "columns": "choose them when you read the open dataset: to_table([…]), batches(…, columns=[…])",
+}
 
-@suggests_keywords
+
+@suggests_instead(_INSTEAD)
 def open_dataset(
     source: Any,
     *,

@@ -264,6 +264,7 @@ _ELSEWHERE = {
         "make_torch_dataloader(data_loader_fn=…)"
     ),
     "columns": "use schema_fields",
+    "device": "it is for a converter's PyTorch loader; TensorFlow copies tensors to devices itself",
     "drop_last": ("only the last batch of a pass can be shorter, so skip it in your loop"),
     "generator": "use seed",
     "multiprocessing_context": f"rows are read by threads of this process: {_NOT_OURS}",

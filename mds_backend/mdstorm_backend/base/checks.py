@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from inspect import Parameter, signature
 from numbers import Integral, Real
 from types import NoneType
@@ -72,6 +72,19 @@ def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Argu
     Its error for an argument that is not passed by name lists the first keywords. The errors are
     ArgumentTypeErrors, TypeErrors like Python's own.
     """
+    return suggests_instead({})(function)
+
+
+def suggests_instead(
+    instead: Mapping[str, str],
+) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
+    """Return `suggests_keywords` with what to do instead of passing keywords of other functions."""
+    return partial(_suggesting, instead)
+
+
+def _suggesting(
+    instead: Mapping[str, str], function: Callable[_Arguments, _Result]
+) -> Callable[_Arguments, _Result]:
     known = keywords_of(function)
     called = function.__qualname__.removesuffix(".__init__")
     kinds = {name: one.kind for name, one in signature(function).parameters.items()}
@@ -81,7 +94,8 @@ def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Argu
     @wraps(function)
     def checked(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
         for name in keywords.keys() - known:
-            raise unknown_keyword(called, name, known)
+            hint = instead.get(name, "")
+            raise unknown_keyword(called, name, known, hint and f": {hint}")
         if named and len(arguments) > most:
             first = ", ".join(f"{name}=…" for name in named[:3])
             raise ArgumentTypeError(

@@ -76,9 +76,10 @@ def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
         return [get_item(number) for number in range(*at.indices(size))]
     if isinstance(at, (list, np.ndarray)):
         return [pick(one, size, get_item) for one in at]
+    found = repr(at) if isinstance(at, str) else type(at).__name__
     raise InvalidArgumentError(
-        f"samples cannot be indexed by {type(at).__name__}: use an integer, a slice, or a list or "
-        "array of integers"
+        f"samples cannot be indexed by {found}: use an integer, a slice, or a list or array of "
+        "integers. Each sample is a dict of its columns"
     )
 
 

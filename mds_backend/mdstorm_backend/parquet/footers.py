@@ -476,7 +476,8 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
         if url.endswith(f"/{INDEX_NAME}"):
             raise InvalidArgumentError(
                 f"{url} belongs to an MDS dataset, which is not Parquet and needs no conversion: "
-                "pass the URL of its directory to open_dataset or make_batch_reader"
+                "pass only the URL of its directory to open_dataset or make_batch_reader, or "
+                "several MDS datasets as streams of a StreamingDataset"
             ) from error
         if url.endswith(_OTHER_FORMATS):
             raise InvalidArgumentError(

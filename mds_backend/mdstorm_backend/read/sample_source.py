@@ -239,7 +239,9 @@ class SampleSource(ABC):
             If the index is out of range.
         """
         if not -len(self) <= i < len(self):
-            raise IndexError(f"sample {i} of {len(self)} in {self.url}")
+            raise IndexError(
+                f"sample {i} of {len(self)} in {self.url}, whose samples are numbered from 0"
+            )
         position = int(i) % len(self)
         shard = bisect_right(self._bounds, position) - 1
         return shard, position - self._bounds[shard]

@@ -7,6 +7,7 @@ import os
 import posixpath
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 from mdstorm_backend import errors
@@ -64,7 +65,14 @@ def merge_index(*args: Any, **options: Any) -> None:
     ... # doctest: +SKIP
     """
     has_list = isinstance(args[0], list) if args else "index_file_urls" in options
-    (_merge_files if has_list else _merge_root)(*args, **options)
+    merge = _merge_files if has_list else _merge_root
+    try:
+        signature(merge).bind(*args, **options)
+    except TypeError as error:
+        raise errors.ArgumentTypeError(
+            f"merge_index() {error}: call merge_index(root), or merge_index([…], out)"
+        ) from error
+    merge(*args, **options)
 
 
 def _merge_root(

@@ -383,7 +383,8 @@ def check_arguments(
     if is_other or not is_dataset:
         raise ArgumentTypeError(
             f"a loader takes a dataset, found {dataset!r}: create a dataset with StreamingDataset "
-            "or open_dataset; for a Spark converter, call its make_torch_dataloader()"
+            "or open_dataset; for a Spark converter, call its make_torch_dataloader(); for a "
+            "reader, create mdstorm.pytorch.DataLoader(reader, batch_size=…)"
         )
     if batch_size is not None:
         check_batch_size(batch_size)

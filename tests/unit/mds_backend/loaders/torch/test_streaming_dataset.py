@@ -236,7 +236,7 @@ def test_local_dataset_returns_samples_by_number(directory: str) -> None:
     for at in (ROWS, -ROWS - 1):
         with pytest.raises(IndexError, match=f"sample {at} of 40"):
             dataset[at]
-    with pytest.raises(InvalidArgumentError, match="cannot be indexed by str"):
+    with pytest.raises(InvalidArgumentError, match="cannot be indexed by 'number'"):
         dataset["number"]
 
 
