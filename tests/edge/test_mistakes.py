@@ -297,6 +297,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: by_hand(m, m, 8), TypeError, "file_urls must be a list"),
     # lengths, states, and calls at the wrong time
     (lambda p, m: len(loader(m)), TypeError, "never ends"),
+    (lambda p, m: len(loader(m, num_epochs=1, predicate=ODD)), TypeError, "instead of filters"),
     (lambda p, m: loader(m).load_state_dict({"epoch": 1}), ValueError, "['epoch'], is not a state"),
     (
         lambda p, m: loader(m).load_state_dict("{}"),

@@ -102,6 +102,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(beside(p, "empty")), OSError, "has no Parquet files"),
     (lambda p, m: reader(beside(p, "csv")), ValueError, "csv is not a Parquet file"),
     (lambda p, m: reader(beside(p, "feather")), ValueError, "a.feather is not a Parquet file, as"),
+    (lambda p, m: reader(beside(p, "images")), ValueError, "1.JPG is an image, as its name shows"),
     (lambda p, m: reader("~/data"), ValueError, "write file:///"),
     (lambda p, m: reader("C:\\data"), ValueError, "Windows path, which is not supported"),
     (lambda p, m: reader("a.b.c"), OSError, "use make_spark_converter(spark.table('a.b.c'))"),

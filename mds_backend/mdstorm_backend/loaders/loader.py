@@ -166,7 +166,10 @@ class Loader:
                 "loader instead"
             )
         if (length := plan.length()) is None:
-            raise TypeError(f"the number of batches is not known: {plan.unequal_because}")
+            raise TypeError(
+                f"the number of batches is not known: {plan.unequal_because}. It is known with "
+                "where= instead of filters, and with TransformSpec(…, keeps_rows=True)"
+            )
         return length
 
     def num_remaining(self) -> int | None:

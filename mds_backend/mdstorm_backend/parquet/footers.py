@@ -48,6 +48,8 @@ _OTHER_FORMATS = (
     ".feather",
     ".arrow",
 )
+#: Extensions of images, which rows of a table name.
+_IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".heic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,6 +486,12 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
                 f"{url} is not a Parquet file, as its name shows: read it with Spark, pandas or "
                 "pyarrow, and write the rows as Parquet, or pass Spark's DataFrame to "
                 "make_spark_converter"
+            ) from error
+        if url.lower().endswith(_IMAGES):
+            raise InvalidArgumentError(
+                f"{url} is an image, as its name shows, and not a Parquet file: open a table that "
+                "has the paths of the images, and pass files={…}. Next to Parquet files, images "
+                "must be in a folder whose name begins with '_' or '.'"
             ) from error
         raise CorruptDatasetError(
             f"{url} is not a Parquet file, or was truncated ({error}). Copy it again or write the "
