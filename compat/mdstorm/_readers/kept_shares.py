@@ -46,7 +46,7 @@ class KeptShares:
             options.columns,
             options.output_columns,
             steps.fill_nulls,
-            steps.null_masks,
+            steps.made,
             options.reading.images,
             # Use the parsed filters, because NumPy abbreviates the repr of long arrays.
             [row_filter.filters for row_filter in filters],

@@ -37,7 +37,6 @@ from mdstorm.selectors import select_row_groups
 from mdstorm_backend.datasets import Filters, SampleDataset, add_columns, choose_rows, typed_columns
 from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import (
-    MASK_SUFFIX,
     Conditions,
     ReaderOptions,
     Usage,
@@ -140,9 +139,8 @@ def reader_options(
 def _made_by(arguments: ReaderArguments) -> list[str]:
     """Return the columns that arguments other than ``schema_fields`` make."""
     added, spec = arguments.added, arguments.transform_spec
-    masks = [name + MASK_SUFFIX for name in added["null_masks"] or ()]
     edited = [] if spec is None else spec._mdstorm_edited()
-    return [*masks, *edited, *filter(None, [added["row_numbers"]])]
+    return [*Steps.declared(added).made, *edited, *filter(None, [added["row_numbers"]])]
 
 
 def _with_functions(arguments: ReaderArguments, reading: Reading, batched: bool) -> Steps:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base import choose_among
-from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
+from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.read import (
     Output,
     Stack,
@@ -166,9 +166,9 @@ class ModelInputs:
             options = replace(options, outputs=outputs)
         if options.calls_functions or len(used) == len(options.output_columns):
             return options
-        masked = [name for name in options.steps.null_masks if name + MASK_SUFFIX in used]
-        read = tuple(name for name in options.schema.names if name in {*used, *masked})
-        return replace(options, columns=read, steps=options.steps.only(read, masked))
+        needed = {*used, *(source for name, source in options.steps.made.items() if name in used)}
+        read = tuple(name for name in options.schema.names if name in needed)
+        return replace(options, columns=read, steps=options.steps.only({*read, *used}))
 
     def _stacked(self, names: ColumnNames) -> Output:
         """Return the batch entry for a single column, or for the matrix of several columns."""

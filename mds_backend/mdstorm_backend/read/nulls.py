@@ -83,11 +83,6 @@ class NullPolicy:
             self.fill[name] = stored = _stored(schema[name], value)
             _check_fill(schema[name], stored)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns in a treated batch, including masks."""
-        return (*self.schema.names, *(name + MASK_SUFFIX for name in self.masks))
-
     def afterwards(self, column: Column) -> Column:
         """Return the column after filling and masking, which has no nulls if it is treated."""
         if not self._is_treated(column):

@@ -5,11 +5,12 @@ Neither knows the order of the steps: `stages_of` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from mdstorm_backend.base import cached_property
+from mdstorm_backend.base import cached_property, choose_among
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
@@ -64,12 +65,17 @@ class Steps:
         names = [one.name for one in fields(cls) if one.name in arguments]
         return cls(**{**{name: arguments[name] for name in names}, **others})
 
-    def only(self, names: Sequence[str], masked: Sequence[str]) -> Steps:
-        """Return the steps of some columns, and the masks of some of these."""
+    @property
+    def made(self) -> dict[str, str]:
+        """The columns that steps add, each with the column that it is made from."""
+        return {name + MASK_SUFFIX: name for name in self.null_masks}
+
+    def only(self, names: Collection[str]) -> Steps:
+        """Return the steps of some columns, which add only columns with these names."""
         return replace(
             self,
             fill_nulls={name: v for name, v in (self.fill_nulls or {}).items() if name in names},
-            null_masks=masked,
+            null_masks=[name for name in self.null_masks if name + MASK_SUFFIX in names],
             decode=[name for name in decoded_names(self.decode) if name in names],
         )
 
@@ -138,12 +144,12 @@ class Reading:
 
     @cached_property
     def stored_names(self) -> Sequence[str] | None:
-        """The columns to read without masks, which steps make; None for all."""
-        masks = {name + MASK_SUFFIX for name in self.steps.null_masks}
-        if self.names is None or not masks:
+        """The columns to read without those that steps make; None for all."""
+        made = self.steps.made
+        if self.names is None or not made:
             return self.names
-        masks.difference_update(self.dataset.schema.names)
-        return [name for name in self.names if name not in masks]
+        stored = self.dataset.schema
+        return [name for name in self.names if name in stored or name not in made]
 
     @cached_property
     def kept(self) -> Schema:
@@ -180,8 +186,27 @@ class Reading:
 
     @cached_property
     def given(self) -> tuple[str, ...]:
-        """Names of the columns that a transform gets, with masks."""
-        return tuple(name for name in self.nulls.columns if name not in self.steps.hidden)
+        """Names of the columns that a transform gets, with those that steps make.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If a column that others are made from is not read.
+        InvalidArgumentError
+            If a column that is made has the name of one that is read.
+        """
+        _ = self.nulls  # whose errors about masks name the argument
+        for name, source in self.steps.made.items():
+            if source not in self.schema:
+                raise ArgumentTypeError(
+                    f"column {name!r} is made from {source!r}, which is not read"
+                    f"{choose_among(source, self.schema.names)}"
+                )
+            if name in self.schema:
+                raise InvalidArgumentError(
+                    f"column {name!r} would replace one of {self.dataset.url}: choose another name"
+                )
+        return (*self.kept.names, *self.steps.made)
 
     @cached_property
     def given_schema(self) -> Schema:

@@ -14,9 +14,8 @@ from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.elastic.elastic_settings import SETTINGS
 from mdstorm_backend.elastic.sampling import parse_epoch_size
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.order import ExactOrder, Order, Weighting, check_order, given_world
-from mdstorm_backend.read import check_decode
+from mdstorm_backend.read import Steps, check_decode
 from mdstorm_backend.storage import check_no_secrets
 
 #: Minimum number of samples whose shards are opened ahead of use if no batch size is given.
@@ -135,8 +134,7 @@ class DatasetSettings(SimpleNamespace):
     @property
     def stored_columns(self) -> list[str] | None:
         """The columns to read, without those that arguments add; None for all."""
-        masks = (name + MASK_SUFFIX for name in self.null_masks)
-        added = {*(self.files or ()), self.row_numbers, *masks}
+        added = {*(self.files or ()), self.row_numbers, *Steps.declared(vars(self)).made}
         return self.columns and [name for name in self.columns if name not in added]
 
     @property
