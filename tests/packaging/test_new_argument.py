@@ -1,7 +1,7 @@
 """A new argument is declared in one file, and takes effect in another: a patch of two files.
 
 A new step to batches is a class and a line of `read/stages.py`, and an argument of loaders and
-readers, declared once.
+readers, declared once. One that adds a column also describes it in `read/steps.py`.
 
 The hunks of these patches end with the lines that they add, so that they still apply if another
 argument is added at the same places. If one no longer applies, make its changes by hand, and write
@@ -21,9 +21,10 @@ from tests.kit.small_datasets import write_numbers
 pytestmark = pytest.mark.newest
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
-#: A reader argument, an argument of `StreamingDataset`, and a step to batches of both.
+#: A reader argument, an argument of `StreamingDataset`, and two steps to batches of both, of which
+#: one adds a column.
 OF_READERS, OF_DATASETS = "max_rows_per_shard.patch", "max_samples.patch"
-STEP = "normalize.patch"
+STEP, COLUMN = "normalize.patch", "hours.patch"
 PROGRAM = """
 import inspect, sys, warnings
 
@@ -179,6 +180,74 @@ for function in (StreamingDataset, make_batch_reader, converter.make_tf_dataset)
 """
 
 
+COLUMN_PROGRAM = """
+import sys
+
+import numpy as np
+
+from mdstorm import TransformSpec, convert, make_batch_reader, make_reader
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+
+url = sys.argv[1]
+given = {"hours": {"hour": "time"}}
+plain = {"shuffle_row_groups": False, "num_epochs": 1, **given}
+expected = [number % 24 for number in range(60)]
+
+
+def hours(batches):
+    found = [batch["hour"] if isinstance(batch, dict) else batch.hour for batch in batches]
+    return [hour for each in found for hour in np.asarray(each).ravel().tolist()]
+
+
+def loader(**options):
+    without = TransformSpec(removed_fields=["time"], keeps_rows=True)  # PyTorch has no times
+    made = make_spark_converter(url)
+    return made.make_torch_dataloader(4, **plain, **{"transform_spec": without, **options})
+
+
+for make in (make_batch_reader, make_reader):
+    for fields in (None, ["hour", "time"]):
+        with make(url, schema_fields=fields, **plain) as reader:
+            assert hours(reader) == expected
+            assert reader.schema.fields["hour"].numpy_dtype is np.int64
+with make_batch_reader(url, filters=[("number", ">", 7)], **plain) as reader:
+    assert hours(reader) == expected[8:]
+assert hours(loader()) == expected
+assert hours(loader(reader_pool_type="process")) == expected
+shares = [hours(loader(cur_shard=rank, shard_count=2)) for rank in range(2)]
+assert shares == [expected[:30], expected[30:]]
+for labels in ("hour", "number"):
+    batches = loader(transform_spec=None, features=["hour"], labels=labels)
+    assert hours(x for x, _ in batches) == expected
+pairs = loader(transform_spec=None, features=["number"], labels="number")
+assert [name for x, _ in pairs for name in x] == ["number"] * 15
+interrupted, resumed = loader(shuffle_rows=True, seed=7), loader(shuffle_rows=True, seed=7)
+batches = iter(interrupted)
+begun = hours([next(batches), next(batches)])
+resumed.load_state_dict(interrupted.state_dict())
+assert begun + hours(resumed) == hours(loader(shuffle_rows=True, seed=7))
+
+convert(url, "mds", progress=False)
+for columns in (None, ["hour", "time"]):
+    order = ExactOrder()
+    source = StreamingDataset(local="mds", batch_size=4, order=order, columns=columns, **given)
+    assert source[30]["hour"] == 6
+    assert hours(StreamingDataLoader(source, batch_size=4)) == expected
+
+for wrong, words in [
+    ({"hour": "tim"}, "is made from 'tim', which is not read: did you mean time?"),
+    ({"number": "time"}, "column 'number' would replace one of"),
+]:
+    try:
+        make_batch_reader(url, hours=wrong)
+    except (TypeError, ValueError) as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError("no error")
+"""
+
+
 @pytest.fixture
 def patched(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -222,6 +291,15 @@ def test_step_changes_batches_and_samples_of_both_front_ends(patched: None, tmp_
     run_program(STEP_PROGRAM, (tmp_path / "mds").as_uri(), cwd=tmp_path)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("patched", [COLUMN], indirect=True)
+def test_step_adds_a_column_to_readers_loaders_and_datasets(patched: None, tmp_path: Path) -> None:
+    times = np.arange(60).astype("datetime64[h]").astype("datetime64[us]")
+    table = pa.table({"number": np.arange(60), "time": times})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=20)
+    run_program(COLUMN_PROGRAM, (tmp_path / "a.parquet").as_uri(), cwd=tmp_path)
+
+
 def test_step_is_a_class_a_line_and_a_declaration() -> None:
     patch = (FOLDER / STEP).read_text()
     added = [line[1:] for line in patch.splitlines() if line.startswith("+") and line[1:2] != "+"]
@@ -232,7 +310,7 @@ def test_step_is_a_class_a_line_and_a_declaration() -> None:
     run_command("git", "apply", "--check", "--unidiff-zero", FOLDER / STEP, cwd=ROOT)
 
 
-@pytest.mark.parametrize("name", [OF_READERS, OF_DATASETS])
-def test_patch_of_a_new_argument_applies_and_changes_at_most_two_files(name: str) -> None:
-    assert (FOLDER / name).read_text().count("\n+++ ") <= 2
+@pytest.mark.parametrize(("name", "files"), [(OF_READERS, 2), (OF_DATASETS, 2), (COLUMN, 5)])
+def test_patch_of_a_new_argument_applies_and_changes_few_files(name: str, files: int) -> None:
+    assert (FOLDER / name).read_text().count("\n+++ ") <= files
     run_command("git", "apply", "--check", "--unidiff-zero", FOLDER / name, cwd=ROOT)
