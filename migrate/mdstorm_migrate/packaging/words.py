@@ -126,25 +126,14 @@ def _inside(text: str, at: int) -> Iterator[Command]:
 @lru_cache(maxsize=256)
 def shell(text: str) -> Sequence[Command]:
     """Return the commands in a text that a shell reads."""
-    return tuple(split(text)) if _may_run(text) else ()
-
-
-#: Words of which one is in each command that anything is asked about.
-_ASKED = re.compile(
-    r"pip|install|python|storm|conda|\.(?:py|ipynb|sh)\b|-m\b|\b(?:add|cd|make|nox|tox|pytest|uvx?|py)\b",
-    re.IGNORECASE,
-)
-
-
-def _may_run(text: str) -> bool:
-    return _ASKED.search(text) is not None
+    return tuple(split(text))
 
 
 @lru_cache(maxsize=16)
 def commands_of(text: str, kind: DocumentKind) -> Sequence[Command]:
     """Return the commands in the text of a document, in which nothing is shown to people."""
     find = _FINDERS.get(kind)
-    return tuple(find(text)) if find is not None and _may_run(text) else ()
+    return tuple(find(text)) if find is not None else ()
 
 
 # Values, which may be commands or words
