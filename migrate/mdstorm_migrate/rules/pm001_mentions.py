@@ -22,7 +22,7 @@ CODE = "PM001"
 _MENTION = re.compile(
     rf"""(?:(?<![\w/\\.$-])(?<!\w@)|(?<=\\b)|(?<=\bp\.)|(?<=\bps\.)|(?<=[Pp]ackages\.)|(?<=\bs/)
       |(?<=\w//)|(?<=-packages/)){OLD_ROOT}
-      (?!{REST_OF_KEY}|\w|(?<!-packages/{OLD_ROOT})/|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
+      (?!{REST_OF_KEY}|\w|(?<!-packages/{OLD_ROOT})/|\\(?!\.|b(?!\w))|-[a-z])
     | (?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b
     | \b{OLD_ROOT}_version\b
     | \bPYTHONPATH\b[^\n]*{OLD_ROOT}
@@ -36,10 +36,6 @@ _EXAMPLE = re.compile(rf">>> *(?:from|import) +{OLD_ROOT}\b")
 #: A requirement that is commented out, and that someone may restore.
 _COMMENTED = re.compile(
     rf"""[ \t]*\#[ \t]*(?:-[ \t]+)?["']?{OLD_ROOT}(?:\[[^\]\n]*\])?[ \t]*[=<>~!]=""", re.IGNORECASE
-)
-#: A cell of Markdown in a Databricks notebook in SQL, Scala or R.
-_PROSE_CELL = re.compile(
-    r"^(?P<mark>--|//|\#) MAGIC[ \t]+%md\b[^\n]*(?:\n(?P=mark) MAGIC[^\n]*)*", re.MULTILINE
 )
 #: Arguments of command definitions that contain help texts.
 _HELP = frozenset({"description", "epilog", "help"})
@@ -102,15 +98,12 @@ def _is_help(module: PythonModule, string: ast.AST) -> bool:
 def _in_text(document: Document) -> Iterator[Finding]:
     lines: dict[int, tuple[int, int]] = {}
     is_sql = document.path is not None and document.path.suffix.lower() == ".sql"
-    prose = [one.span() for one in _PROSE_CELL.finditer(document.text)]
     for mention in _MENTION.finditer(document.text):
         at, line = mention.start(), document.lines.start_of(mention.start())
-        if line in lines or any(start <= at < stop for start, stop in prose):
-            continue
         marks = (ANY, SQL) if is_sql else (ANY,)
         is_comment = any(is_commented_out(document.text, at, mark) for mark in marks)
         if not is_comment or _COMMENTED.match(document.text, line):
-            lines[line] = mention.span()
+            lines.setdefault(line, mention.span())
     spans = list(lines.values())
     yield from (_note(document, *span) for span in spans[:_LIMIT])
     if spans[_LIMIT:]:

@@ -20,18 +20,16 @@ def mentions(text: str, path: str | None = None) -> list[int]:
     ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),
     # a tuple that contains both libraries gets no note
     ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),
-    # in a notebook in another language, comments and Markdown cells get no note
+    # in a notebook in another language, comments get no note
     (
         "a.scala",
-        "// Databricks notebook source\n// petastorm's cache\n// MAGIC %md petastorm\n"
-        "// MAGIC petastorm\n// COMMAND ----------\n// MAGIC %python\n"
-        "// MAGIC from petastorm import make_reader  # petastorm\n",
-        7,
+        "// Databricks notebook source\n// petastorm's cache\n// COMMAND ----------\n"
+        "// MAGIC %python\n// MAGIC from petastorm import make_reader  # petastorm\n",
+        5,
     ),
     (
         "a.sql",
-        "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n"
-        "-- COMMAND ----------\n-- MAGIC %md\n-- MAGIC petastorm\n",
+        "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n",
         3,
     ),
 )
