@@ -243,7 +243,10 @@ def is_known(path: str) -> bool:
 NEW_SCRIPTS = [renamed(name) for name, path in SCRIPTS.items() if missing(path) is None]
 
 
-def is_configured(path: str) -> bool:
-    """Whether a value of configuration is a function or class of either library."""
+def is_configured(key: str, path: str) -> bool:
+    """Whether code may import a value of configuration from either library.
+
+    It is a function or class, or a module under the key ``module``.
+    """
     _, _, rest = path.replace(":", ".").partition(".")
-    return is_known(path) and not is_module(f"{OLD_ROOT}.{rest}")
+    return is_known(path) and (key == "module" or not is_module(f"{OLD_ROOT}.{rest}"))

@@ -79,7 +79,7 @@ def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
             yield _renamed(path, start, stop, start, names.missing(path))
         elif key == loggers.KEY_IN_INI:
             yield from _logger(module.text, path, start)
-        elif names.is_configured(path):
+        elif names.is_configured(key, path):
             yield _unknown(path, start, stop, "code")
     for path, start in loggers.keys_of_tables(module.text):
         yield from _logger(module.text, path, start)

@@ -113,7 +113,7 @@ def named_in(document: Document) -> Iterator[str]:
     if document.kind in _CONFIGURED:
         for root in (*ROOTS, FRONT):
             values = dotted_values(document.text, root)
-            names = (one for key, one, _, _ in values if key in TARGETS or is_configured(one))
+            names = (one for key, one, _, _ in values if key in TARGETS or is_configured(key, one))
             found = [one.replace(":", ".") for one in names]
             yield from [*found, *_used_pandas("\n".join(found))]
     if document.kind in COMMANDS:

@@ -846,6 +846,19 @@ def test_configured_module_or_unknown_name_is_only_mentioned(
 
 
 @each(
+    ("loader.ini", "[loader]\nmodule = petastorm.pytorch\n"),
+    ("conf/loader.yaml", "loader:\n  module: petastorm.pytorch\n  name: DataLoader\n"),
+)
+def test_configured_module_that_code_may_import_keeps_petastorm(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    files = {"a.py": READS, name: text, "requirements.txt": "petastorm\n"}
+    after = written(tmp_path, files)
+    assert (after[name], after["requirements.txt"]) == (text, "mdstorm[torch]\npetastorm\n")
+    assert "PM103 manual" in invoke(migrate, "--check", tmp_path).stderr
+
+
+@each(
     ("requirements.txt", "mdstorm\npyarrow<13\n", "pin"),
     ("Dockerfile", "FROM python:3.9\nRUN pip install mdstorm\n", "python"),
     (".python-version", "3.9.1\n", "python"),
