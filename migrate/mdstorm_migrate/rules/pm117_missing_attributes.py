@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Finding
@@ -25,9 +24,6 @@ _OWNERS = {
     "get_filesystem_and_path_or_paths": "the file system",
 }
 _PARTS = frozenset().union(*MISSING.values())
-#: A codec call without a dataset. Its result is the same with both libraries.
-_CODEC_CALL = re.compile(r"\.codec\.(?:de|en)code\(")
-_DATASET_USE = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
 #: The position of the codec among the arguments of a field.
 _CODEC = 3
 
@@ -51,7 +47,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
         if node.value in UNMISTAKABLE:  # in `getattr`
             yield _finding(module, node, "Reader", str(node.value))
     for given in given_arguments(module):
-        if given.function == "UnischemaField" and not _uses_codecs_only(module):
+        if given.function == "UnischemaField":
             yield from _own_codec(module, given.call, own)
 
 
@@ -80,7 +76,7 @@ def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iter
     """Yield findings for a class that mdstorm rejects, or that needs missing attributes."""
     bases = bases_of(module, node)
     final = sorted(bases & FINAL.keys())
-    if final and not bases & OPEN and not _uses_codecs_only(module):
+    if final and not bases & OPEN:
         own.add(node.name)
         start = module.text.index(node.name, module.span(node)[0])
         yield _own_class((start, start + len(node.name)), node.name, final[0])
@@ -95,12 +91,6 @@ def _overridden(module: PythonModule, node: ast.ClassDef, own: set[str]) -> Iter
 
 def _is_self(node: ast.expr) -> bool:
     return ast.unparse(node).partition("(")[0] in ("self", "super")
-
-
-def _uses_codecs_only(module: PythonModule) -> bool:
-    """Whether a file only encodes or decodes values with codecs and has no dataset."""
-    is_used = _CODEC_CALL.search(module.text) is not None
-    return is_used and _DATASET_USE.search(module.text) is None
 
 
 def _own_codec(module: PythonModule, call: ast.Call, own: set[str]) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.kit.migrating import check_held, check_moves, check_noop, check_rewrite, each
+from tests.kit.migrating import check_held, check_moves, check_rewrite, each
 
 from mdstorm import make_batch_reader
 from mdstorm.fs_utils import FilesystemResolver
@@ -124,13 +124,6 @@ def test_field_with_petastorm_or_unknown_codec_does_not_block_migration(codec: s
         "from acme.compat import ScalarCodec, made\n"
         f"from petastorm.unischema import UnischemaField\n{FIELD.format(codec)}"
     )
-
-
-def test_own_codec_blocks_migration_only_if_dataset_is_written() -> None:
-    text = f"{IMPORT.format('ScalarCodec')}\nclass Own(ScalarCodec):\n    pass\n"
-    used = f"{text}\nvalue = field.codec.decode(field, data)\n"
-    check_moves(used)
-    check_noop(f"{used}with materialize_dataset(spark, url, S):\n    pass\n")
 
 
 INDEXER = "from petastorm.etl.rowgroup_indexers import {0}\n\n\nclass Own({0}):\n    pass\n"
