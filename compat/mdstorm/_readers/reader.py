@@ -141,14 +141,14 @@ class Reader(Described, OwnContext):
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         options = self._mdstorm_options
-        found = loaders.describe_order(
+        description = loaders.describe_order(
             loaders.describe_data(self.dataset, full=False),
             options.order,
             len(self.dataset),
             [*options.shown, ("yields", "batches" if self.is_batched_reader else "rows")],
         )
-        facts = [*found.facts, ("state", "stopped" if self.stopped else "open")]
-        return replace(found, facts=facts, headings=FIELDS, rows=shown_fields(self.schema))
+        facts = [*description.facts, ("state", "stopped" if self.stopped else "open")]
+        return replace(description, facts=facts, headings=FIELDS, rows=shown_fields(self.schema))
 
     @property
     def batched_output(self) -> bool:
@@ -262,13 +262,13 @@ class Reader(Described, OwnContext):
         that were prefetched. Delta and Iceberg tables have the additional key ``table_version``.
         """
         pool = self._mdstorm_arguments.reader_pool_type
-        found: dict[str, Any] = {"output_queue_size": 0} if pool == "thread" else {}
+        counts: dict[str, Any] = {"output_queue_size": 0} if pool == "thread" else {}
         if pool == "process":
             workers = self._mdstorm_workers
-            found = _NO_COUNTS if workers is None else workers.counts
-            found = {**found, "zmq_copy_buffers": self._mdstorm_arguments.zmq_copy_buffers}
+            counts = _NO_COUNTS if workers is None else workers.counts
+            counts = {**counts, "zmq_copy_buffers": self._mdstorm_arguments.zmq_copy_buffers}
         version = self.dataset.table_version
-        return found if version is None else {**found, "table_version": version}
+        return counts if version is None else {**counts, "table_version": version}
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
         """Return counts and timings for this reader and the loaders over it.

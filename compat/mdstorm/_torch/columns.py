@@ -87,15 +87,15 @@ def only_tensor(values: torch.Tensor | list[Any], name: str) -> torch.Tensor:
     raise no_tensor(name, found)
 
 
-def no_tensor(name: str, found: object) -> UnsupportedTypeError:
+def no_tensor(name: str, type_name: object) -> UnsupportedTypeError:
     """Return the error for a column that cannot be converted to a tensor."""
     return UnsupportedTypeError(
         f"Pytorch does not support arrays of string or object classes. Found in field {name}. "
-        f"{_DECODE.format(name) if found == 'bytes' else ''}Leave it out with schema_fields=[…], "
-        "turn it into numbers or arrays of the same length in a transform_spec, or use "
-        "mdstorm.pytorch.DataLoader, which returns such columns as "
-        f"lists{_OR_AS_FLOATS if found == 'Decimal' else ''}",
-        columns={name: str(found)},
+        f"{_DECODE.format(name) if type_name == 'bytes' else ''}Leave it out with "
+        "schema_fields=[…], turn it into numbers or arrays of the same length in a transform_spec, "
+        "or use mdstorm.pytorch.DataLoader, which returns such columns as "
+        f"lists{_OR_AS_FLOATS if type_name == 'Decimal' else ''}",
+        columns={name: str(type_name)},
     )
 
 

@@ -137,14 +137,14 @@ def convert(
     shards = len(dataset.index.shards)
     stored = sum(shard.stored.bytes for shard in dataset.index.shards)
     if format_ == "json":
-        found = {
+        summary = {
             "url": dataset.url,
             "rows": len(dataset),
             "shards": shards,
             "bytes": stored,
             "columns": {column.name: column.encoding for column in dataset.schema},
         }
-        cli.write_json(found)
+        cli.write_json(summary)
         return
     compared = {name: options[name] for name in ("dtype", "decimals", "version", "timestamp")}
     compared["columns"] = ",".join(options["columns"] or []) or None
@@ -194,31 +194,31 @@ def inspect(url: str, format_: str, **how: Any) -> None:
     _write_columns(found)
 
 
-def _overview(found: maintenance.Inspection) -> list[tuple[str, object]]:
-    size, rows, stored = found.shard_bytes, found.shard_rows, found.stored_bytes
+def _overview(inspection: maintenance.Inspection) -> list[tuple[str, object]]:
+    size, rows, stored = inspection.shard_bytes, inspection.shard_rows, inspection.stored_bytes
     # Numeric limits are shown in bytes, other limits as stored in the index.
     limits = {
         f"{human_bytes(int(limit))} ({int(limit):,})" if limit.isdecimal() else limit: count
-        for limit, count in found.size_limits.items()
+        for limit, count in inspection.size_limits.items()
     }
     entries: list[tuple[str, object]] = [
-        ("rows", f"{found.rows:,}"),
-        ("shards", f"{found.shards:,}"),
+        ("rows", f"{inspection.rows:,}"),
+        ("shards", f"{inspection.shards:,}"),
         ("bytes", f"{human_bytes(size.total)} ({size.total:,})"),
     ]
     if stored.total not in (size.total, 0):
         saved = f"{stored.total / size.total:.0%}" if size.total else "-"
         entries.append(("stored", f"{human_bytes(stored.total)} ({stored.total:,}), {saved}"))
-    if found.version is not None:
-        entries.append(("version", found.version))
+    if inspection.version is not None:
+        entries.append(("version", inspection.version))
     entries += [
         ("rows of a shard", f"{rows.min:,} … {rows.median:,.0f} … {rows.max:,}"),
         ("bytes of a shard", " … ".join(map(human_bytes, (size.min, size.median, size.max)))),
-        *_stated("compression", found.compressions),
-        *_stated("hashes", found.hashes),
+        *_stated("compression", inspection.compressions),
+        *_stated("hashes", inspection.hashes),
         *_stated("size limit", limits),
-        ("logical schema", "yes" if found.logical_schema else "no: only MDS encodings"),
-        ("fingerprint", found.fingerprint),
+        ("logical schema", "yes" if inspection.logical_schema else "no: only MDS encodings"),
+        ("fingerprint", inspection.fingerprint),
     ]
     return entries
 
@@ -235,18 +235,18 @@ def _shares(counts: dict[str, int]) -> str:
     return ", ".join(f"{value} ({count:,} shards)" for value, count in counts.items())
 
 
-def _write_columns(found: maintenance.Inspection) -> None:
+def _write_columns(inspection: maintenance.Inspection) -> None:
     names = ["column", "encoding", "Spark type", "nullable", "nulls", "null elements"]
     rows = [
         (
             column.name,
             _shares(column.encodings),
             column.spark_type or "",
-            {True: "yes", False: "no"}[column.nullable] if found.logical_schema else "",
+            {True: "yes", False: "no"}[column.nullable] if inspection.logical_schema else "",
             f"{column.null_count:,}",
             f"{column.element_null_count:,}",
         )
-        for column in found.columns
+        for column in inspection.columns
     ]
     cli.write_table("columns", names, rows, numbers=names[-2:])
 
@@ -395,26 +395,26 @@ def _show(report: maintenance.VerifyReport, quick: bool) -> None:
     click.echo(f"{report.url}: {verdict} ({counts}, {human_bytes(report.bytes)})")
 
 
-def _show_comparison(found: Comparison, format_: str) -> None:
+def _show_comparison(comparison: Comparison, format_: str) -> None:
     """Write the comparison to standard output, as a table or as JSON."""
     if format_ == "json":
-        cli.write_json(found.to_json())
+        cli.write_json(comparison.to_json())
         return
-    if found.columns:
-        problems = [(column.column, column.problem) for column in found.columns]
+    if comparison.columns:
+        problems = [(column.column, column.problem) for column in comparison.columns]
         cli.write_table("columns", ["column", "problem"], problems)
-    columns = [column.to_json() for column in found.columns]
+    columns = [column.to_json() for column in comparison.columns]
     examples = [(one["column"], *values) for one in columns for values in one["examples"]]
     if examples:
         titles = ["column", "row", "value in SRC", "value in DST"]
         cli.write_table("rows that differ, for example", titles, examples)
-    rows = counted(found.source_rows, "row")
-    if found.is_same:
-        click.echo(f"{found.other}: holds the same {rows} as {found.source}")
+    rows = counted(comparison.source_rows, "row")
+    if comparison.is_same:
+        click.echo(f"{comparison.other}: holds the same {rows} as {comparison.source}")
     else:
         click.echo(
-            f"{found.other}: does not hold the same rows as {found.source} "
-            f"({counted(found.other_rows, 'row')}, and {rows} there)"
+            f"{comparison.other}: does not hold the same rows as {comparison.source} "
+            f"({counted(comparison.other_rows, 'row')}, and {rows} there)"
         )
 
 

@@ -111,14 +111,14 @@ _main = main
 
 
 def _located(path: str) -> Unischema:
-    found = locate(path)
-    if not isinstance(found, Unischema):
+    schema = locate(path)
+    if not isinstance(schema, Unischema):
         raise InvalidArgumentError(
-            f"{path!r} is {'nothing' if found is None else type(found).__name__}, but must be the "
-            "dotted path of a Unischema object, package.module.MySchema, in a module that can be "
-            "imported"
+            f"{path!r} is {'nothing' if schema is None else type(schema).__name__}, but must be "
+            "the dotted path of a Unischema object, package.module.MySchema, in a module that can "
+            "be imported"
         )
-    return found
+    return schema
 
 
 if __name__ == "__main__":

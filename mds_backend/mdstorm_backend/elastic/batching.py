@@ -359,14 +359,14 @@ def _device_per_stream(epoch: Epoch) -> _Batches:
 
     def batches(numbers: Ids) -> Ids:
         rows = numbers * ranks + own_turn
-        found = np.full((len(numbers), batch_size), -1, np.int64)
+        sample_ids = np.full((len(numbers), batch_size), -1, np.int64)
         within = np.flatnonzero(rows < total)
         streams, row_numbers = origins[rows[within]], numbers_of[rows[within]]
         for stream, (ids, cells) in enumerate(zip(of_streams, of_cells, strict=True)):
             here = streams == stream
             places = row_numbers[here][:, None] * batch_size + np.arange(batch_size)
-            found[within[here]] = ids(entries(cells, places))
-        return found
+            sample_ids[within[here]] = ids(entries(cells, places))
+        return sample_ids
 
     return range(first, stop), batches
 

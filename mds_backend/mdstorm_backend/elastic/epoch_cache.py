@@ -35,14 +35,14 @@ class EpochCache(Generic[_Made]):
 
     def get(self, key: object, make: Callable[[], _Made]) -> _Made:
         """Return the result for `key`, made by `make` if needed; keep it until the next call."""
-        found, ahead = self._find(key), self._ahead
-        if ahead is not None and ahead[2] is found:
+        future, ahead = self._find(key), self._ahead
+        if ahead is not None and ahead[2] is future:
             self._ahead = None
-        if found is None:
-            found = Future()
-            found.set_result(make())
-        result = found.result()
-        self._kept = key, os.getpid(), found
+        if future is None:
+            future = Future()
+            future.set_result(make())
+        result = future.result()
+        self._kept = key, os.getpid(), future
         return result
 
     def _find(self, key: object) -> Future[_Made] | None:

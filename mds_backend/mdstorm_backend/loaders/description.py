@@ -11,7 +11,7 @@ from mdstorm_backend.order import Order, find_world
 
 
 def describe_order(
-    found: Description,
+    description: Description,
     order: Order,
     num_rows: int | None = None,
     further: Iterable[tuple[str, str]] = (),
@@ -21,7 +21,7 @@ def describe_order(
 
     Parameters
     ----------
-    found : Description
+    description : Description
         Description of the dataset.
     order : Order
         The order, and the share of this rank.
@@ -34,10 +34,12 @@ def describe_order(
     """
     further = list(further)
     sequence, share = order.sequence, _share(order, num_rows)
-    line = [*found.line, sequence, *([share] if share else [])]
-    facts = [*found.facts, ("order", sequence), ("share", share or "all rows"), *further]
+    line = [*description.line, sequence, *([share] if share else [])]
+    facts = [*description.facts, ("order", sequence), ("share", share or "all rows"), *further]
     line += [f"{name}={value}" for name, value in further]
-    return replace(found, line=line, facts=facts, rows=[r for r in found.rows if is_output(r[0])])
+    return replace(
+        description, line=line, facts=facts, rows=[r for r in description.rows if is_output(r[0])]
+    )
 
 
 def describe_data(source: object, *, full: bool) -> Description:

@@ -212,12 +212,12 @@ class Trace:
             raise InvalidArgumentError(f"epochs must be a range such as range(3), found {epochs!r}")
         ranks = range(options.order.world_size)
         parts = [part for rank in ranks for part in self._times(rank, samples, epochs.stop)]
-        found = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
-        found = found[:, found[1] >= epochs.start]
-        found[0] = options.dataset.stored_numbers(found[0])
-        _, epoch, batch, rank = found
-        found = found[:, np.lexsort((rank, batch, epoch))]
-        return pa.table(dict(zip(("row", "epoch", "batch", "rank"), found, strict=True)))
+        times = np.concatenate([np.empty((4, 0), np.int64), *parts], axis=1)
+        times = times[:, times[1] >= epochs.start]
+        times[0] = options.dataset.stored_numbers(times[0])
+        _, epoch, batch, rank = times
+        times = times[:, np.lexsort((rank, batch, epoch))]
+        return pa.table(dict(zip(("row", "epoch", "batch", "rank"), times, strict=True)))
 
     def _times(self, rank: int, samples: _Numbers, stop: int) -> Iterator[npt.NDArray[np.int64]]:
         """Yield when samples come on a rank before the epoch `stop`.

@@ -49,7 +49,7 @@ class ReindexReport:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _IndexedShard:
     """A shard, and the logical columns that its header describes."""
 
     report: full_shard.ShardReport
@@ -117,12 +117,12 @@ def reindex(
                 url=location.url,
             )
     with progress("Reading shards", "shards", on_progress) as shown:
-        found = list(each(lambda name: _read_shard(location, name), names, threads, shown))
-    notes += [Problem(n.path, f.note) for n, f in zip(names, found, strict=True) if f.note]
+        shards = list(each(lambda name: _read_shard(location, name), names, threads, shown))
+    notes += [Problem(n.path, f.note) for n, f in zip(names, shards, strict=True) if f.note]
     claim = shard_info.CLAIM_NAME
     if claim in listed and not exists:
         notes.append(Problem(claim, "is of a writer that was killed: later rows are missing"))
-    index = _index_of(location, names, found)
+    index = _index_of(location, names, shards)
     if exists and index.extra:
         with suppress(errors.CorruptDatasetError):
             old = Index.from_bytes(bytes(location.read(INDEX_NAME)), url=location.url)
@@ -154,7 +154,7 @@ def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
     return chosen, notes
 
 
-def _read_shard(location: Location, name: ShardName) -> _Found:
+def _read_shard(location: Location, name: ShardName) -> _IndexedShard:
     url = location.file_url(name.path)
     try:
         data = location.read(name.path)
@@ -176,7 +176,7 @@ def _read_shard(location: Location, name: ShardName) -> _Found:
         ) from error
 
 
-def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
+def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _IndexedShard:
     samples, header = layout.read_header(raw, url=url)
     extra = header.pop("mdstorm", {})
     stated = header["compression"] or ""
@@ -198,23 +198,23 @@ def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
     if columns is not None and set(columns.names) != set(info.column_names):
         raise ValueError("its header describes different columns than it lists")
     report = full_shard.ShardReport(info, validity.null_counts, validity.element_null_counts)
-    return _Found(report, columns, note)
+    return _IndexedShard(report, columns, note)
 
 
 def _file(basename: str, data: Buffer, hashes: list[str]) -> dict[str, Any]:
     return {"basename": basename, "bytes": len(data), "hashes": compression.digests(hashes, [data])}
 
 
-def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -> Index:
+def _index_of(location: Location, names: list[ShardName], shards: list[_IndexedShard]) -> Index:
     """Assemble the index, and check it like an index that is read from storage."""
-    first = _bare(found[0].columns)
-    for name, other in zip(names, found, strict=True):
+    first = _bare(shards[0].columns)
+    for name, other in zip(names, shards, strict=True):
         if _bare(other.columns) != first:
             raise errors.CorruptDatasetError(
                 f"{names[0].path} and {name.path} in {location.url} describe different columns: "
                 "they are shards of two datasets. Move the shards of one dataset elsewhere"
             )
-    reports = [one.report for one in found]
+    reports = [one.report for one in shards]
     url = location.file_url(INDEX_NAME)
     index = commit.build_index(first, reports)
     stored_schema.schema_of(index, url=url)

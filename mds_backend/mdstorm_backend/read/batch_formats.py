@@ -93,14 +93,14 @@ def to_table(batches: Iterable[pa.RecordBatch], schema: Schema) -> pa.Table:
     UnsupportedTypeError
         If arrays in the same column have different types.
     """
-    found = list(batches)
+    all_batches = list(batches)
     fields = schema.arrow_schema
     for number, column in enumerate(schema):
-        types = {batch.schema.field(number).type for batch in found if batch.num_rows}
+        types = {batch.schema.field(number).type for batch in all_batches if batch.num_rows}
         if len(types) > 1:
             raise _no_arrow_type(column, " and ".join(sorted(map(str, types))))
         fields = fields.set(number, pa.field(column.name, *types or {column.arrow_type}))
-    return pa.Table.from_batches((b for b in found if b.num_rows), fields)
+    return pa.Table.from_batches((b for b in all_batches if b.num_rows), fields)
 
 
 def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:

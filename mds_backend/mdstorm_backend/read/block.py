@@ -283,17 +283,17 @@ def _found(numbers: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> Sha
     return ShardRows(np.arange(first, last + 1), firsts, owners, numbers - before)
 
 
-def _present(found: ShardRows) -> ShardRows:
+def _present(located: ShardRows) -> ShardRows:
     """Drop shards that hold none of the samples, and renumber the rest."""
-    if len(found.shards) == 1:
-        return found
-    present = np.flatnonzero(np.bincount(found.owners, minlength=len(found.shards)))
-    if len(present) == len(found.shards):
-        return found
-    numbers = np.empty(len(found.shards), short_type(len(present)))
+    if len(located.shards) == 1:
+        return located
+    present = np.flatnonzero(np.bincount(located.owners, minlength=len(located.shards)))
+    if len(present) == len(located.shards):
+        return located
+    numbers = np.empty(len(located.shards), short_type(len(present)))
     numbers[present] = np.arange(len(present))
-    shards, firsts = found.shards[present], found.firsts[present]
-    return ShardRows(shards, firsts, numbers[found.owners], found.rows)
+    shards, firsts = located.shards[present], located.firsts[present]
+    return ShardRows(shards, firsts, numbers[located.owners], located.rows)
 
 
 def _as_range(numbers: npt.NDArray[np.int64]) -> range | npt.NDArray[np.int64]:

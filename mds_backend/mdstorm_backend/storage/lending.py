@@ -50,14 +50,14 @@ class LentCredentials(CredentialProvider):
             self.provider.log_in()
         except CredentialsError as error:
             _logger.info("%s: requesting credentials from the parent process (%s)", self, error)
-            found = self._ask_parent()
-            if found is None:
+            answer = self._ask_parent()
+            if answer is None:
                 raise
         else:
             return self.provider.fetch()
-        if isinstance(found, MDStormError):
-            raise found
-        return found
+        if isinstance(answer, MDStormError):
+            raise answer
+        return answer
 
     def _ask_parent(self) -> Lease | MDStormError | None:
         """Return credentials from the parent process, or its error; None if it does not answer."""

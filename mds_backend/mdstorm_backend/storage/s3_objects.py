@@ -409,14 +409,17 @@ class S3Object:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _get_by_client(self, ranges: Mapping[str, str]) -> Answer:
-        found = await self._fs._call_s3("get_object", **self._names, **ranges, **self._fs.req_kw)
+        response = await self._fs._call_s3("get_object", **self._names, **ranges, **self._fs.req_kw)
         if self._is_refused:  # the store has the object, but refused the signed URL
             self._url = None
             self._turns.refusing.add(self._bucket)
-        size, body = _size(found["ContentRange" if ranges else "ContentLength"]), found["Body"]
-        sent = found.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
-        modified = found.get("LastModified")
-        return Answer(body.read, body.close, size, found.get("ETag"), modified, sent)
+        size, body = (
+            _size(response["ContentRange" if ranges else "ContentLength"]),
+            response["Body"],
+        )
+        sent = response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        modified = response.get("LastModified")
+        return Answer(body.read, body.close, size, response.get("ETag"), modified, sent)
 
     async def _get_signed(self, ranges: Mapping[str, str]) -> Answer | None:
         """Send a request with the signed URL; return None unless the response is the content.

@@ -125,27 +125,27 @@ def unread_message(url: str) -> str:
     )
 
 
-def _not_plain(url: str, kind: str, found: str) -> UnsupportedTableError:
-    """Return the error about `found`, a table or unfinished output in or above `url`.
+def _not_plain(url: str, kind: str, directory: str) -> UnsupportedTableError:
+    """Return the error about `directory`, a table or unfinished output in or above `url`.
 
-    `kind`, the kind of the directory `found`, is one of `_KINDS`.
+    `kind`, the kind of `directory`, is one of `_KINDS`.
     """
     if kind == "hudi":
-        message = unread_message(found)
+        message = unread_message(directory)
     elif kind == "unfinished":
         message = (
-            f"{found} holds the directory _temporary: a Spark job is writing there, or has failed, "
-            "and its files may be incomplete. Wait until it has ended; if it has failed, write the "
-            "data again, or remove _temporary and what the job wrote"
+            f"{directory} holds the directory _temporary: a Spark job is writing there, or has "
+            "failed, and its files may be incomplete. Wait until it has ended; if it has failed, "
+            "write the data again, or remove _temporary and what the job wrote"
         )
     else:
         table = "a Delta" if kind == "delta" else "an Iceberg"
         message = (
-            f"{url} is read as files, but {found} is {table} table, whose files may hold rows that "
-            "were deleted or replaced. Read the table by its own URL, one at a time, and select "
-            "partitions with filters=[(column, '=', value)]"
+            f"{url} is read as files, but {directory} is {table} table, whose files may hold "
+            "rows that were deleted or replaced. Read the table by its own URL, one at a time, and "
+            "select partitions with filters=[(column, '=', value)]"
         )
-    return UnsupportedTableError(message, url=found)
+    return UnsupportedTableError(message, url=directory)
 
 
 def _directory(location: Location, match: re.Match[str]) -> str:

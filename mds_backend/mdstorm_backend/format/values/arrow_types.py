@@ -135,16 +135,16 @@ def validity(values: pa.Array) -> npt.NDArray[np.bool_] | None:
     return np.asarray(values.is_valid()) if values.null_count else None
 
 
-def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _same(actual: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether two types are equal except for nullability and the names of list and map items."""
-    if pa.types.is_list(found) and pa.types.is_list(wanted):
-        return _same(found.value_type, wanted.value_type)
-    if pa.types.is_map(found) and pa.types.is_map(wanted):
-        return _same(found.key_type, wanted.key_type) and _same(found.item_type, wanted.item_type)
-    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
-        pairs = zip(found, wanted, strict=True)
+    if pa.types.is_list(actual) and pa.types.is_list(wanted):
+        return _same(actual.value_type, wanted.value_type)
+    if pa.types.is_map(actual) and pa.types.is_map(wanted):
+        return _same(actual.key_type, wanted.key_type) and _same(actual.item_type, wanted.item_type)
+    if pa.types.is_struct(actual) and pa.types.is_struct(wanted):
+        pairs = zip(actual, wanted, strict=True)
         return all(a.name == b.name and _same(a.type, b.type) for a, b in pairs)
-    return bool(found == wanted)
+    return bool(actual == wanted)
 
 
 def _named(type_: pa.DataType, *names: str) -> bool:

@@ -114,14 +114,14 @@ def null_lists_in(lists: pa.Array) -> int:
 def null_counts_of(lists: pa.Array) -> _Lengths:
     """Return the number of nulls inside each row: elements and inner lists."""
     owners = ends_of(lengths_of(lists))
-    found = np.zeros(len(lists), np.int64)
+    counts = np.zeros(len(lists), np.int64)
     while pa.types.is_list(lists.type):
         lists = lists.flatten()
         missing = ends_of(np.asarray(lists.is_null()).astype(np.int64))
-        found += missing[owners[1:]] - missing[owners[:-1]]
+        counts += missing[owners[1:]] - missing[owners[:-1]]
         if pa.types.is_list(lists.type):
             owners = ends_of(lengths_of(lists))[owners]
-    return found
+    return counts
 
 
 @dataclass(frozen=True)

@@ -324,19 +324,19 @@ def _images(values: Values, column: Column) -> npt.NDArray[Any]:
 
 
 def _shape_error(
-    spec: ColumnSpec, found: object
+    spec: ColumnSpec, actual: object
 ) -> errors.TransformError | errors.UnsupportedTypeError:
     if spec.stored_at:
         return errors.UnsupportedTypeError(
-            f"column {spec.name!r} of {spec.stored_at} holds {found}, which do not fit into one "
+            f"column {spec.name!r} of {spec.stored_at} holds {actual}, which do not fit into one "
             f"tensor of {len(spec.shape) + 1} dimensions. Convert the files with `mdstorm convert`,"
             " which makes the column a RaggedTensor, pad its arrays to the same length in a "
             "TransformSpec, or leave it out with schema_fields=[…]",
-            columns={spec.name: str(found)},
+            columns={spec.name: str(actual)},
         )
     expected = "arrays of varying length" if spec.ragged else f"shape {spec.shape}"
     return errors.TransformError(
-        f"column {spec.name!r} has {expected} in TensorFlow, but the transform returned {found}: "
+        f"column {spec.name!r} has {expected} in TensorFlow, but the transform returned {actual}: "
         "declare its shape in edit_fields, with None for a length that varies, or pad arrays to "
         "the same length in the function"
     )

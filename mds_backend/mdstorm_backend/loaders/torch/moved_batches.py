@@ -114,13 +114,13 @@ def _copied(batches: NumberedBatches, device: torch.device) -> NumberedBatches:
 def _grouped(batches: NumberedBatches, rows: int) -> Generator[list[NumberedBatch], None, None]:
     """Yield lists of consecutive batches, each cut at `rows` rows or `_MOST_TOGETHER` batches."""
     with closing(batches):
-        group, found = [], 0
+        group, total = [], 0
         for one in batches:
             group.append(one)
-            found += one[-1]
-            if found >= rows or len(group) == _MOST_TOGETHER:
+            total += one[-1]
+            if total >= rows or len(group) == _MOST_TOGETHER:
                 yield group
-                group, found = [], 0
+                group, total = [], 0
         if group:
             yield group
 

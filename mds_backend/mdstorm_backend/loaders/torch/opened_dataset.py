@@ -85,14 +85,14 @@ class OpenedDataset:
         if opened is not None:
             options = self.__dict__.get("options")
             opened, shown = (options.dataset, options.shown) if options else (opened, ())
-            found, size = loaders.describe_data(opened, full=full), len(opened)
-            return loaders.describe_order(found, order, size, shown, is_output=self.is_output)
+            described, size = loaders.describe_data(opened, full=full), len(opened)
+            return loaders.describe_order(described, order, size, shown, is_output=self.is_output)
         places = ", ".join(
             f"{stream.remote or stream._mdstorm.own('local')}" for stream in self.settings.streams
         )
         full = full and len(self.settings.streams) == 1
-        found = describe_place(places, self.settings.storage_options, full=full)
-        return loaders.describe_order(found, order, is_output=self.is_output)
+        described = describe_place(places, self.settings.storage_options, full=full)
+        return loaders.describe_order(described, order, is_output=self.is_output)
 
     def is_output(self, name: str) -> bool:
         """Whether a stored column is an output column, as far as is known before opening."""

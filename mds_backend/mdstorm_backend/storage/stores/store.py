@@ -167,14 +167,14 @@ class Store:
 
     def _renamed(self, options: Mapping[str, Any]) -> dict[str, str]:
         """Return the options that are set and known to delta-rs, under delta-rs's names."""
-        found = {
+        renamed = {
             name: "true" if options[key] is True else str(options[key])
             for key, name in self.delta_names.items()
             if options.get(key) not in (None, False, "")
         }
-        if any(value.startswith("http://") for value in found.values()):
-            found["ALLOW_HTTP"] = "true"
-        return found
+        if any(value.startswith("http://") for value in renamed.values()):
+            renamed["ALLOW_HTTP"] = "true"
+        return renamed
 
     def options_of_delta(self, named: Mapping[str, str]) -> dict[str, Any]:
         """Return the options that a table was opened with by delta-rs, as the file system's."""
