@@ -25,7 +25,7 @@ from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.values.arrow_types import spark_type_of
 from mdstorm_backend.format.values.nested_lists import element_type
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import commit
+from mdstorm_backend.write import commit, job_files
 from mdstorm_backend.write.full_shard import ShardFormat
 from mdstorm_backend.write.tasks import PartitionJob, reports_by_partition, write_batches
 
@@ -48,7 +48,7 @@ def by_task(table: pa.Table, out: str) -> None:
     """Write a table as a task of Spark writes its partition."""
     schema = plan({field.name: spark_type_of(field.type) for field in table.schema})  # type: ignore[misc]
     location = Location.of(out)
-    commit.mark_directory(location)
+    job_files.mark_directory(location)
     job = PartitionJob("0123abcd", (location,), ShardFormat(1 << 26))
     (result,) = write_batches(iter(table.to_batches()), job=job, schema=schema)
     (reports,) = reports_by_partition(result["report"].to_pylist()).values()

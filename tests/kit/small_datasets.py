@@ -16,8 +16,9 @@ from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
-from mdstorm_backend.write.commit import mark_directory, publish
+from mdstorm_backend.write.commit import publish
 from mdstorm_backend.write.full_shard import ShardFormat, ShardReport, ShardStore
+from mdstorm_backend.write.job_files import mark_directory
 from mdstorm_backend.write.mds_writer import MDSWriter
 
 Fields = Mapping[str, SparkType]

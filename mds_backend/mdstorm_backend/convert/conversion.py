@@ -28,7 +28,7 @@ from mdstorm_backend.base import parse_json, pools
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import commit, directories, full_shard
+from mdstorm_backend.write import commit, directories, full_shard, job_files
 from mdstorm_backend.write.batch_shards import BatchShards
 
 _logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Conversion:
         """
         location = self.location
         commit.index_to_replace(location, overwrite=overwrite)
-        claim = commit.claim_directory(location, resumed=self.job if resume else None)
+        claim = job_files.claim_directory(location, resumed=self.job if resume else None)
         # On storage without locks, another attempt may be active: touch only this attempt's files.
         own = None if claim.is_exclusive else f"{secrets.randbelow(10**9) + 1}"
         try:
@@ -112,7 +112,7 @@ class Conversion:
             )
         except BaseException as error:
             if not (resume and _may_pass(error)):
-                commit.clean_up(location, claim, self.job, own)
+                job_files.clean_up(location, claim, self.job, own)
             raise
         finally:
             claim.release()
@@ -157,10 +157,10 @@ class Conversion:
             prefixes = {_prefix_of(match.string) for match in done}
             of_others = [
                 name
-                for name in commit.shards_of(self.job, sizes)
+                for name in job_files.shards_of(self.job, sizes)
                 if _prefix_of(name) not in prefixes
             ]
-            for name in commit.unlisted(self.location, of_others):
+            for name in job_files.unlisted(self.location, of_others):
                 self.location.remove(name)
         return {int(match["part"]): reports for match, reports in done.items()}
 

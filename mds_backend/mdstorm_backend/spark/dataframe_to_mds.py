@@ -15,7 +15,7 @@ from mdstorm_backend.format.sizes import parse_size_limit
 from mdstorm_backend.format.values.arrow_types import arrow_type, simple_name
 from mdstorm_backend.spark import materialization, sessions
 from mdstorm_backend.storage import Location, check_no_secrets
-from mdstorm_backend.write import commit, directories, full_shard, merge, tasks
+from mdstorm_backend.write import commit, directories, full_shard, job_files, merge, tasks
 from mdstorm_backend.write.mds_writer import ARGUMENTS
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def publish_partitions(
             )
             continue
         won = {shard.stored.basename for shard in shards}
-        for name in set(commit.shards_of(job.name, location.list_names())) - won:
+        for name in set(job_files.shards_of(job.name, location.list_names())) - won:
             location.remove(name)
         try:
             _write_indexes(location, parts, job.retry, merged=merged)
@@ -300,7 +300,7 @@ def abandon_partitions(job: tasks.PartitionJob, made: Sequence[Location]) -> Non
     """Remove a failed job's files while its error is being raised; only log further errors."""
     for location in job.locations:
         with directories.cleaning_up(location):
-            shards = commit.shards_of(job.name, location.list_names())
+            shards = job_files.shards_of(job.name, location.list_names())
             for name in shards:
                 location.remove(name)
             if location.url.startswith("file:///"):

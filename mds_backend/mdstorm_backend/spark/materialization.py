@@ -19,7 +19,7 @@ from mdstorm_backend.spark import sessions
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.refusals import short_reason
 from mdstorm_backend.storage import Location, check_no_secrets
-from mdstorm_backend.write import commit, directories, full_shard, tasks
+from mdstorm_backend.write import commit, directories, full_shard, job_files, tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,7 +127,7 @@ def materialize(
     job = tasks.PartitionJob(secrets.token_hex(4), (location,), format_)
     columns = ", ".join(f"{column.name} as {column.encoding}" for column in schema)
     _logger.info("writing %s with the columns %s", location.url, columns)
-    claim = commit.claim_directory(location)
+    claim = job_files.claim_directory(location)
     try:
         task = {"job": job, "schema": schema, "names": df.columns, "recode": recode}
         task["files"] = files
@@ -136,7 +136,7 @@ def materialize(
         reports = [report for found in partitions for report in found]
         index = commit.publish(location, schema, reports, job.name, extra, replaced=replaced)
     except BaseException:
-        commit.clean_up(location, claim, job.name)
+        job_files.clean_up(location, claim, job.name)
         raise
     finally:
         claim.release()

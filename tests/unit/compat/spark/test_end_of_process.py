@@ -19,8 +19,8 @@ from mdstorm.cli import main
 from mdstorm_backend import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.commit import mark_directory
 from mdstorm_backend.write.directories import Claim
+from mdstorm_backend.write.job_files import mark_directory
 
 CONVERT = (
     SESSION
@@ -67,7 +67,7 @@ import os, sys, weakref
 from mdstorm._spark import delete_dir
 from mdstorm._spark.deletion import delete_at_exit
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
-from mdstorm_backend.write.commit import mark_directory
+from mdstorm_backend.write.job_files import mark_directory
 from mdstorm_backend.storage import Location
 
 def doomed(name):
@@ -161,7 +161,7 @@ print(location.list_names())
 """
 DOOMED_OBJECTS = """
 from mdstorm._spark.deletion import delete_at_exit
-from mdstorm_backend.write.commit import mark_directory
+from mdstorm_backend.write.job_files import mark_directory
 
 mark_directory(location)
 print(location.list_names())

@@ -10,6 +10,7 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError, WriteError
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import commit
+from mdstorm_backend.write import commit, job_files
 
 ROWS = 100
 #: Each of the five files is converted to its own shards.
@@ -282,18 +283,22 @@ def test_second_conversion_to_same_directory_raises_error_while_first_runs(
     assert dataset.to_table().equals(numbers(ROWS))
 
 
-@pytest.mark.parametrize("step", ["mark_directory", "publish"])
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [(job_files, "mark_directory"), (commit, "publish")],
+    ids=["mark", "commit"],
+)
 def test_dataset_published_by_another_process_during_conversion_is_not_replaced(
-    source: ParquetDataset, step: str, monkeypatch: pytest.MonkeyPatch
+    source: ParquetDataset, module: ModuleType, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, usual = f"memory://meanwhile/{step}", getattr(commit, step)
+    url, usual = f"memory://meanwhile/{step}", getattr(module, step)
 
     def after_another(*arguments: object) -> object:
         monkeypatch.undo()
         convert_parquet(source, url, **OPTIONS)
         return usual(*arguments)
 
-    monkeypatch.setattr(commit, step, after_another)
+    monkeypatch.setattr(module, step, after_another)
     with pytest.raises(DatasetExistsError):
         convert_parquet(source, url, resume=False, **OPTIONS)
     assert open_dataset(url).to_table().equals(numbers(ROWS))

@@ -19,7 +19,7 @@ from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.spark import check_driver_writes
 from mdstorm_backend.storage import Location, open_filesystem, urls
 from mdstorm_backend.storage.stores import google
-from mdstorm_backend.write.commit import mark_directory
+from mdstorm_backend.write.job_files import mark_directory
 
 SECRETS = "testing-secret", TOKEN, GOOGLE_TOKEN, "wrong-secret", "client-secret"
 KEY = "c29tZSBzZWNyZXQgdGhhdCBubyBvbmUga25vd3M="

@@ -16,7 +16,7 @@ from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import DatasetExistsError, StorageError
 from mdstorm_backend.maintenance import verify
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.commit import remove_dataset
+from mdstorm_backend.write.job_files import remove_dataset
 
 TABLE = pa.table({"n": range(100), "text": [str(i) for i in range(100)]})
 

@@ -30,8 +30,9 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location, databricks_files, urls
 from mdstorm_backend.storage.filesystems import open_filesystem
-from mdstorm_backend.write.commit import mark_directory, publish, remove_dataset
+from mdstorm_backend.write.commit import publish
 from mdstorm_backend.write.full_shard import ShardFormat
+from mdstorm_backend.write.job_files import mark_directory, remove_dataset
 
 FIELDS = {"number": "long", "text": "string"}
 TABLE = pa.table({"number": range(500), "text": [f"number {n}" for n in range(500)]})
