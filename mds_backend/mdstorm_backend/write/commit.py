@@ -57,7 +57,8 @@ def publish(
     if replaced:
         # If no other job can be writing, also remove the files of killed jobs.
         left = () if attempt is not None else sizes
-        ours.update(filter(job_files.is_ours, (*job_files.names_in(replaced, location), *left)))
+        listed = job_files.names_in_index(replaced, location)
+        ours.update(filter(job_files.is_ours, (*listed, *left)))
     # The notes on these shards, some of which an earlier attempt may have written.
     records = {f"{name.partition('.')[0]}.done" for name in names}
     if attempt is None or not location.is_in_file_tree:  # a mount's listing may omit new notes
@@ -188,8 +189,7 @@ def write_index(
             "different directory"
         )
     if location.is_local_disk:
-        for name in filter(job_files.TEMPORARY.fullmatch, location.list_matches("*.tmp")):
-            location.remove(name)
+        job_files.remove_temporary(location)
 
 
 def _with_counts(column: Column, reports: Sequence[full_shard.ShardReport]) -> Column:

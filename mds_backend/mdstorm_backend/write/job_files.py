@@ -29,17 +29,50 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+#: The name of a shard or of a note of a job, or of a temporary file with which it was written.
 _OURS = re.compile(
     rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?(?P<attempt>\d+)\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
     r"(\.[0-9a-f]{32}\.tmp)?"
 )
+#: Temporary files of a process that was killed while writing the index or the marker.
+_TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
+#: Without locks, a job counts as killed after this many seconds without a write.
+PATIENCE = 86_400
 
-
+#: The files of a directory, and fsspec's descriptions of them.
 _Files: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
-#: Temporary files of a process that was killed while writing the index or the marker.
-TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
+def is_ours(name: str) -> bool:
+    """Whether a file is named like a shard or a note of any job."""
+    return _OURS.fullmatch(name) is not None
+
+
+def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None) -> list[str]:
+    """Return the shards and notes of a job among `names`, including those in subdirectories.
+
+    All attempts of the job count, unless `attempt` is given.
+    """
+    matches = [(name, _OURS.fullmatch(name.rpartition("/")[2])) for name in names]
+    return [
+        name
+        for name, match in matches
+        if match and match["job"] == job and attempt in (None, match["attempt"])
+    ]
+
+
+def unlisted(location: Location, names: Iterable[str]) -> list[str]:
+    """Return the names that the directory's index does not list, or all if there is no index."""
+    index = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
+    return [name for name in names if name.encode() not in index]
+
+
+def names_in_index(index: bytes, location: Location) -> list[str]:
+    """Return the file names of the shards in an index, or an empty list if it cannot be parsed."""
+    with suppress(errors.MDStormError):
+        shards = Index.from_bytes(index, url=location.url).shards
+        return [shard.stored.basename for shard in shards]
+    return []
 
 
 def mark_directory(location: Location) -> bytes:
@@ -122,6 +155,26 @@ def _left_by_jobs(names: Iterable[str], resumed: str | None) -> list[str]:
     ]
 
 
+def _is_abandoned(files: _Files, claim: directories.Claim, now: float) -> bool:
+    """Whether no job is writing to a claimed directory, so that its leftovers may be removed.
+
+    Parameters
+    ----------
+    files : mapping
+        The files of the directory.
+    claim : Claim
+        The claim on the directory. Without locks, the files' ages decide.
+    now : float
+        The time, in seconds since the epoch.
+    """
+    return claim.is_exclusive or now - _last_write(files) >= PATIENCE
+
+
+def _last_write(files: _Files) -> float:
+    """Return when a job last wrote to a directory, in seconds since the epoch."""
+    return max(seconds_of(info) for name, info in files.items() if name != CLAIM_NAME)
+
+
 def clean_up(
     location: Location, claim: directories.Claim, job: str, attempt: str | None = None
 ) -> None:
@@ -136,15 +189,15 @@ def clean_up(
         left = location.list_names()
         unused = INDEX_NAME not in left and not any(map(is_ours, left))
         if unused and claim.is_only_one():
-            for name in (*filter(TEMPORARY.fullmatch, left), CLAIM_NAME, MARKER_NAME):
+            for name in (*filter(_TEMPORARY.fullmatch, left), CLAIM_NAME, MARKER_NAME):
                 location.remove(name)
             location.remove_directory_if_empty()
 
 
-def unlisted(location: Location, names: Iterable[str]) -> list[str]:
-    """Return the names that the directory's index does not list, or all if there is no index."""
-    index = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
-    return [name for name in names if name.encode() not in index]
+def remove_temporary(location: Location) -> None:
+    """Remove temporary files of processes killed while writing the index or the marker."""
+    for name in filter(_TEMPORARY.fullmatch, location.list_matches("*.tmp")):
+        location.remove(name)
 
 
 def remove_dataset(location: Location) -> list[str]:
@@ -162,8 +215,8 @@ def remove_dataset(location: Location) -> list[str]:
     known = set(names)
     if location.is_in_file_tree:  # a mount's listing may be stale
         with suppress(OSError):
-            known.update(names_in(bytes(location.read(INDEX_NAME)), location))
-    ours = [n for n in known if is_ours(n) or TEMPORARY.fullmatch(n)]
+            known.update(names_in_index(bytes(location.read(INDEX_NAME)), location))
+    ours = [n for n in known if is_ours(n) or _TEMPORARY.fullmatch(n)]
     ours = [INDEX_NAME, *ours, CLAIM_NAME, MARKER_NAME]
     for name in ours:
         location.remove(name)
@@ -171,36 +224,6 @@ def remove_dataset(location: Location) -> list[str]:
     if not rest:
         location.remove_directory_if_empty()
     return rest
-
-
-def names_in(index: bytes, location: Location) -> list[str]:
-    """Return the file names of the shards in an index, or an empty list if it cannot be parsed."""
-    with suppress(errors.MDStormError):
-        shards = Index.from_bytes(index, url=location.url).shards
-        return [shard.stored.basename for shard in shards]
-    return []
-
-
-def is_ours(name: str) -> bool:
-    """Whether a file is named like a shard or a note of any job."""
-    return _OURS.fullmatch(name) is not None
-
-
-def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None) -> list[str]:
-    """Return the shards and notes of a job among `names`, including those in subdirectories.
-
-    All attempts of the job count, unless `attempt` is given.
-    """
-    matches = [(name, _OURS.fullmatch(name.rpartition("/")[2])) for name in names]
-    return [
-        name
-        for name, match in matches
-        if match and match["job"] == job and attempt in (None, match["attempt"])
-    ]
-
-
-#: Without locks, a job counts as killed after this many seconds without a write.
-PATIENCE = 86_400
 
 
 def list_unfinished(parent: str, names: re.Pattern[str]) -> Iterator[CachedDataset]:
@@ -221,26 +244,6 @@ def list_unfinished(parent: str, names: re.Pattern[str]) -> Iterator[CachedDatas
     for directory, is_begun in zip(found, begun, strict=True):
         if is_begun and (left := _left_in(directory)):
             yield left
-
-
-def _is_abandoned(files: _Files, claim: directories.Claim, now: float) -> bool:
-    """Whether no job is writing to a claimed directory, so that its leftovers may be removed.
-
-    Parameters
-    ----------
-    files : mapping
-        The files of the directory, and fsspec's descriptions of them.
-    claim : Claim
-        The claim on the directory. Without locks, the files' ages decide.
-    now : float
-        The time, in seconds since the epoch.
-    """
-    return claim.is_exclusive or now - _last_write(files) >= PATIENCE
-
-
-def _last_write(files: _Files) -> float:
-    """Return when a job last wrote to a directory, in seconds since the epoch."""
-    return max(seconds_of(info) for name, info in files.items() if name != CLAIM_NAME)
 
 
 def _left_in(location: Location) -> CachedDataset | None:
