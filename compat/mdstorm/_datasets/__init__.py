@@ -33,15 +33,8 @@ from mdstorm._datasets.petastorm_metadata import (
     open_written,
     write_petastorm_metadata,
 )
-from mdstorm._datasets.sources import (
-    Opened,
-    ReadDataset,
-    checked_source,
-    checked_url,
-    checked_urls,
-    opened,
-    scheme_less,
-)
+from mdstorm._datasets.source_urls import checked_source, checked_url, checked_urls, scheme_less
+from mdstorm._datasets.sources import Opened, ReadDataset, opened
 from mdstorm._datasets.stored_place import StoredPlace
 
 __all__ = [
