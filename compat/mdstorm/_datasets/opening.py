@@ -1,4 +1,4 @@
-"""`open_dataset`, the one way to look at data of any kind."""
+"""`open_dataset`: data of any kind as rows with numbers."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ from mdstorm_backend.cache.shard_cache import ShardCache, check_hash_is_recorded
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location, ObjectPins, Pins, check_map, map_of, unchanged
 
+_logger = logging.getLogger(__name__)
+
 
 def shard_files(
     location: Location,
@@ -237,8 +239,6 @@ class DirectFiles:
 
 #: Reads the bytes of shards. Safe to share between threads, to pickle and to fork.
 ShardFiles: TypeAlias = DirectFiles | ShardCache
-
-_logger = logging.getLogger(__name__)
 
 
 def read_index(location: Location, options: CacheOptions | None = None) -> tuple[bytes, str | None]:

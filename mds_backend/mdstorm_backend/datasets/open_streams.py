@@ -18,7 +18,13 @@ from mdstorm_backend.datasets import (
     open_mds,
 )
 from mdstorm_backend.datasets.stream import Stream, World
-from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults, bringing, join, size_at
+from mdstorm_backend.datasets.stream_files import (
+    INHERITED,
+    StreamDefaults,
+    download_lock,
+    join,
+    size_at,
+)
 from mdstorm_backend.display import shown_urls
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.format import Column, Schema
@@ -131,12 +137,12 @@ def _prepare(stream: Stream, directory: str, shard: ShardInfo) -> bool:
     Returns
     -------
     bool
-        Whether this process or another one had to bring the file.
+        Whether this process or another one had to download the file.
     """
     path = os.path.join(directory, shard.raw_data.basename)
     if size_at(path) == shard.raw_data.bytes:
         return False
-    with bringing(path):
+    with download_lock(path):
         if not os.path.exists(path):
             stream.prepare_shard(shard)
     return True

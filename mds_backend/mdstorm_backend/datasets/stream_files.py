@@ -109,7 +109,7 @@ class StreamFiles:
         if self._downloads:
             path = os.path.join(self.directory, INDEX_NAME)
             if not os.path.exists(path):
-                with bringing(path):
+                with download_lock(path):
                     if not os.path.exists(path):
                         os.replace(download(INDEX_NAME, f"{INDEX_NAME}.tmp"), path)
             with open(path, "rb") as file:
@@ -195,8 +195,8 @@ class StreamFiles:
         )
 
 
-def bringing(path: str) -> FileLock:
-    """Lock the download of a file to `path`, because an override may write it piece by piece.
+def download_lock(path: str) -> FileLock:
+    """Take the lock on the download of a file to `path`, which an override may write in pieces.
 
     Raises
     ------

@@ -73,7 +73,7 @@ class Iceberg(Table):
 
 
 class Hudi(Kind):
-    """Hudi tables, which are not read; those who list their files as Parquet find that out."""
+    """Hudi tables, which are not read: opening one explains how Spark reads it."""
 
     name = "a Hudi table"
     asked = "never"

@@ -20,6 +20,10 @@ from mdstorm_backend.storage import Location
 #: Strings of this form are rejected as names of branches and tags: a number may have been meant.
 _NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 
+#: Positions of dead rows in a file, ascending.
+DeadRows = npt.NDArray[np.int64]
+NO_ROWS: DeadRows = np.empty(0, np.int64)
+
 
 @dataclass(frozen=True)
 class AsOf:
@@ -166,11 +170,6 @@ class TableSnapshot:
     partition_columns: tuple[str, ...]
     files: tuple[LiveFile, ...]
     root: Location | None = None
-
-
-#: Positions of dead rows in a file, ascending.
-DeadRows = npt.NDArray[np.int64]
-NO_ROWS: DeadRows = np.empty(0, np.int64)
 
 
 def unsupported(url: str, what: str, kind: str = "delta") -> errors.UnsupportedTableError:
