@@ -17,6 +17,7 @@ from mdstorm_backend.write.job_files import (
     list_unfinished,
     mark_directory,
     remove_dataset,
+    shards_of,
 )
 
 FIRST, SECOND = "aaaaaaaa", "bbbbbbbb"
@@ -150,3 +151,19 @@ def test_failed_job_keeps_other_jobs_directory_on_disk_without_locks(
     _ = claim_directory(location)
     clean_up(location, failed, FIRST)
     assert location.list_names() == ["_mdstorm"]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "numbers"), [(None, "123"), ("1", "12"), ("2", "3"), ("4", "")]
+)
+def test_shards_of_a_job_are_those_of_an_attempt_if_it_is_given(
+    attempt: str | None, numbers: str
+) -> None:
+    ours = {
+        "1": f"part-00000-{FIRST}-1.00000.mds",
+        "2": f"sub/part-00001-{FIRST}-1.done",
+        "3": f"part-00000-{FIRST}-2.00000.mds.zstd",
+    }
+    others = [f"part-00000-{SECOND}-1.00000.mds", "part-00000-1.00000.mds", "notes.txt"]
+    found = shards_of(FIRST, [*others, *ours.values()], attempt)
+    assert found == [ours[number] for number in numbers]
