@@ -141,8 +141,9 @@ def test_short_type_is_the_smallest_that_holds_numbers_below_a_count(
     assert short_type(count) == type_
 
 
-def test_samples_in_turns_have_the_shards_of_their_numbers() -> None:
-    bounds = np.array([0, 3, 6, 9, 12])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_samples_in_turns_have_the_shards_of_their_numbers(rows: int) -> None:
+    bounds = np.arange(0, 13, rows)
     start = Position(consumed=2, lanes=(Lanes(0, 2), Lanes(2, 1)))
     plan = ExactPlan(ExactOrder(), bounds, batching=Batching(2), start=start)
     chunks = [chunk for chunk in plan.samples().chunks if isinstance(chunk, RowsInTurn)]
@@ -151,7 +152,7 @@ def test_samples_in_turns_have_the_shards_of_their_numbers() -> None:
         *range(7, 12),
     ]
     for chunk in chunks:
-        assert chunk.shards.tolist() == sorted({number // 3 for number in chunk.numbers})
+        assert chunk.shards.tolist() == sorted({number // rows for number in chunk.numbers})
 
 
 def test_rows_are_sorted_if_no_shard_comes_before_the_one_in_front() -> None:
