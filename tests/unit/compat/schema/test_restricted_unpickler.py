@@ -332,6 +332,20 @@ def test_index_values_that_share_row_groups_raise_error(
     assert load_indexes(apart)["i"].row_groups == dict.fromkeys(range(300), shared)
 
 
+def test_index_has_at_most_as_many_entries_as_bytes(index_pickle: Callable[..., bytes]) -> None:
+    """Of six values that share 300 numbers, and one without any whose key fills the bytes."""
+    shared, entries = set(range(300)), 6 * 301 + 1
+
+    def data(fill: int) -> bytes:
+        return index_pickle({**dict.fromkeys(range(6), shared), "a" * fill: set()})
+
+    fill = next(fill for fill in range(entries) if len(data(fill)) == entries)
+    (index,) = load_indexes(data(fill)).values()
+    assert len(index.row_groups) == 7
+    with pytest.raises(UnsafePickleError, match="more entries than its size allows"):
+        load_indexes(data(fill - 1))
+
+
 def test_huge_memo_indexes_and_declared_lengths_do_not_allocate_memory() -> None:
     for data in (
         b"Nr\xff\xff\xff\xff.",
