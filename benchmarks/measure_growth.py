@@ -31,10 +31,10 @@ from mdstorm_backend import (
     StreamingDataLoader,
     StreamingDataset,
 )
-from mdstorm_backend.elastic import ElasticOrder, StreamShape
+from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.format.index import FileInfo, Index
-from mdstorm_backend.order import World
+from mdstorm_backend.order import StreamShape, World
 
 RANKS_PER_HOST = 8
 BATCH_SIZE = 256

@@ -42,9 +42,9 @@ def cases() -> dict[str, dict[str, Any]]:
 
 
 def measure(samples: int, shard_size: int, settings: dict[str, Any]) -> None:
-    from mdstorm_backend.elastic import ElasticOrder, StreamShape
+    from mdstorm_backend.elastic import ElasticOrder
     from mdstorm_backend.elastic.batching import rank_work
-    from mdstorm_backend.order.world import World
+    from mdstorm_backend.order import StreamShape, World
 
     world = World(*settings.pop("world"))
     num_streams = settings.pop("streams", 1)

@@ -1,14 +1,19 @@
 """The programs of `make benchmark` start, without the libraries that they compare with."""
 
+import ast
 import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kit.programs import run_command, without_session
+
+from mdstorm_backend.errors import MissingDependencyError
 
 _ROOT = Path(__file__).parents[2]
 #: `page.py` shows the last run, which `test_pages.py` tests.
@@ -47,6 +52,15 @@ def test_benchmark_with_smallest_sizes_measures_mdstorm_alone(name: str, tmp_pat
     figures = list(figures_of(json.loads(output.read_text() if options else done.stdout)))
     assert figures
     assert all(figure >= 0 for figure in figures)
+
+
+@pytest.mark.parametrize("path", sorted((_ROOT / "benchmarks").glob("*.py")), ids=lambda p: p.name)
+def test_names_that_benchmark_imports_of_mdstorm_exist(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mdstorm"):
+            module = import_module(node.module or "")
+            with suppress(MissingDependencyError):  # raised for a name that exists
+                assert not [one.name for one in node.names if not hasattr(module, one.name)]
 
 
 @pytest.mark.parametrize("library", ["pillow", "simplejpeg"])
