@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mdstorm_backend.errors import MDStormError
-from mdstorm_backend.order import Batching, ExactOrder, ExactPlan, Position
+from mdstorm_backend.order import Batching, ExactOrder, ExactPlan, Position, RowPlan
 from mdstorm_backend.order.chunk import (
     Permutation,
     RowsInTurn,
@@ -197,3 +197,24 @@ def test_last_full_batch_is_halved_if_fewer_samples_than_ranks_would_remain(
 ) -> None:
     plan = ExactPlan(ExactOrder(world_size=2), np.array([0, rows]), batching=Batching(4))
     assert list(plan.samples().sizes) == sizes
+
+
+@pytest.mark.parametrize(
+    ("batching", "ranks", "first"),
+    [
+        (Batching(4, "as stored"), 1, 10),
+        (Batching(4, "as stored"), 2, 5),
+        (Batching(4, "as stored", drop_last=True), 1, 8),
+        (Batching(4, "as stored", drop_last=True), 2, 4),
+        (Batching(4, "as stored", by_shard=True), 1, 10),
+        (Batching(4, "as stored", by_shard=True), 2, None),  # other ranks may have batches left
+        (Batching(4, "as returned"), 1, None),  # a function may return further rows
+    ],
+)
+def test_pass_over_ten_rows_has_ended_after_the_last_row_of_its_last_batch(
+    batching: Batching, ranks: int, first: int | None
+) -> None:
+    plan = RowPlan(ExactOrder(seed=1, world_size=ranks), np.array([0, 5, 10]), batching=batching)
+    rows = range(1, plan.rows_per_epoch + 1)
+    ends = [row for row in rows if plan.position(RowPlan.offset(0, row)).is_end]
+    assert ends[:1] == ([] if first is None else [first])
