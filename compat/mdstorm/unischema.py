@@ -89,7 +89,8 @@ class Unischema(Described):
                 )
             _schema.check_field(field)
             self._fields[field.name] = field
-            if hasattr(self, field.name):
+            # Not `hasattr(self, …)`: it would make the message of `__getattr__`, for each field.
+            if field.name in vars(self) or hasattr(type(self), field.name):
                 warn_user(
                     f"Can not create dynamic property {field.name} because it conflicts with an "
                     f"existing property of Unischema; use .fields[{field.name!r}]"
