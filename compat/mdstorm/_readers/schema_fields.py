@@ -184,7 +184,8 @@ def output_schema(
         Nested columns, which Petastorm never reads, have dtype object.
     """
     edited = {} if spec is None else spec._mdstorm_edited()
-    fields = {**{one.name: one for one in fields_of_columns(given)}, **unischema.fields}
+    made = [column for column in given if column.name not in unischema.fields]
+    fields = {**unischema.fields, **{one.name: one for one in fields_of_columns(made)}}
 
     def field_of(name: str) -> UnischemaField:
         if name in edited:
