@@ -198,7 +198,9 @@ class ElasticPlan(Plan):
         full, rest = divmod(len(ids) - skipped, size)
         last = [rest] if rest and not self.batching.drop_last else []
         sizes = chain(repeat(size, full), last)
-        return Samples(self._halves(ids[skipped:]), sizes, self._offsets(part, skipped // size))
+        return Samples(
+            self._in_two_parts(ids[skipped:]), sizes, self._offsets(part, skipped // size)
+        )
 
     def _of_all_parts(self) -> Samples:
         found: dict[int, Ids] = {}
@@ -211,14 +213,18 @@ class ElasticPlan(Plan):
         joined = np.concatenate([np.empty(0, np.int64), *batches])
         return Samples(iter([joined]), map(len, batches), count(1))
 
-    def _halves(self, ids: Chunk) -> Iterator[Chunk]:
-        """Yield the ids in two halves, and start computing the next epoch in between."""
-        middle = len(ids) // 2
-        if middle:
-            yield ids[:middle]
+    def _in_two_parts(self, ids: Chunk) -> Iterator[Chunk]:
+        """Yield the first eighth of the ids and the rest; start computing the next epoch between.
+
+        Early, because an epoch of short rows is read in the time that it takes to compute the next;
+        but a peek does not get that far.
+        """
+        first = len(ids) // 8
+        if first:
+            yield ids[:first]
         self._prepare()
         if len(ids):
-            yield ids[middle:]
+            yield ids[first:]
 
     def _offsets(self, part: int, first: int) -> Iterator[int]:
         """Yield the numbers of a part's batches, counted over all parts."""
