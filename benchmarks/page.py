@@ -131,9 +131,9 @@ _BOUNDS = {
     "The first batch of a process": "Three quarters of its CPU time is `import torch`.",
     "The first batch from S3": "With two worker processes, half of the time after `import torch` "
     "is spent importing s3fs and what it needs.",
-    "JPEG images": "The decoder. In one process, by turns, a loop that only decodes with Pillow took "
-    f"290 to 430 {_MICRO}s of CPU time for each, in two threads 345 to 390, and mdstorm's loader 335 "
-    "to 400. Two threads take 0.6 of the time of one.",
+    "JPEG images": "The decoder. In one process, by turns, a loop that only decodes with Pillow "
+    f"took 290 to 430 {_MICRO}s of CPU time for each, in two threads 345 to 390, and mdstorm's "
+    "loader 335 to 400. Two threads take 0.6 of the time of one.",
     "PNG files as OpenCV writes them": "About two thirds of the time for photos is decompression "
     "by Python's zlib, so they cannot be decoded more than about 1.4 times as fast as by OpenCV, "
     "which has a faster one.",
