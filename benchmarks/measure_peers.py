@@ -29,7 +29,7 @@ from measuring import emit, pillow_alone, rows_per_cpu_second, with_version
 from samples import IMAGE_SIDE, images, pictures
 from sizes import size
 
-#: Rows of a pass: so many that its beginning, where memory is new, hardly counts.
+#: Rows of a pass: so many that its beginning hardly counts.
 ROWS = {
     "numbers": size(1_000_000, 3_000),
     "images": size(4_096, 8),
