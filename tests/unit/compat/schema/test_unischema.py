@@ -335,7 +335,7 @@ def test_spark_types_are_restored_from_their_names() -> None:
 def test_new_schema_makes_no_messages_about_missing_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     monkeypatch.setattr("mdstorm.unischema.choose_among", lambda *names: made.append(names) or "")
-    schema = Unischema("Two", [UnischemaField(name, np.int64) for name in ("id", "day")])
+    schema = Unischema("Two", [UnischemaField(name, np.int64, ()) for name in ("id", "day")])
     assert not made
     assert not hasattr(schema, "idd")
     assert len(made) == 1
