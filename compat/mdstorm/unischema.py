@@ -81,6 +81,8 @@ class Unischema(Described):
     def __init__(self, name: str, fields: Iterable[UnischemaField]) -> None:
         self._name = name
         self._fields: OrderedDict[str, UnischemaField] = OrderedDict()
+        # Not `hasattr`, which would make the message of `__getattr__` for each field.
+        taken = set(dir(self))
         for field in fields:
             if not isinstance(field, UnischemaField):
                 raise ArgumentTypeError(
@@ -89,14 +91,14 @@ class Unischema(Described):
                 )
             _schema.check_field(field)
             self._fields[field.name] = field
-            # Not `hasattr(self, …)`: it would make the message of `__getattr__`, for each field.
-            if field.name in vars(self) or hasattr(type(self), field.name):
+            if field.name in taken:
                 warn_user(
                     f"Can not create dynamic property {field.name} because it conflicts with an "
                     f"existing property of Unischema; use .fields[{field.name!r}]"
                 )
             else:
                 setattr(self, field.name, field)
+                taken.add(field.name)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         line = [repr(self._name), *list(self._fields)[:_IN_LINE]]

@@ -339,3 +339,8 @@ def test_new_schema_makes_no_messages_about_missing_fields(monkeypatch: pytest.M
     assert not made
     assert not hasattr(schema, "idd")
     assert len(made) == 1
+
+
+def test_field_named_like_a_method_of_classes_is_an_attribute() -> None:
+    field = UnischemaField("mro", np.int64, ())
+    assert Unischema("One", [field]).mro == field
