@@ -11,7 +11,7 @@ from tests.edge.end_to_end.test_documentation import DOCS, python_blocks
 from tests.edge.pages.page_programs import column, some
 from tests.kit.servers.s3 import S3Server
 
-from mdstorm_backend import MDSWriter
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 
 ROWS = 100
 
@@ -35,18 +35,15 @@ def run_page(machine: Path) -> dict[str, Any]:
             writer.write_batch(pa.table({"id": df}))
 
     block = python_blocks(DOCS / "storage.md")[0][1]
-    head, _, written_once = block.partition("# A dataset that is written once")
-    imports = "\n".join(line for line in head.splitlines() if line.startswith("from mdstorm_"))
-    program = f"{imports}\n#{written_once}".replace('"/tmp/', f'"{machine}/')
-    names: dict[str, Any] = {"df": range(ROWS)}
-    exec(imports, names)
-    names["materialize"] = materialize
-    exec(program.replace(", materialize", ""), names)
+    _, begin, program = block.partition("# A dataset that is written once")
+    names: dict[str, Any] = {"df": range(ROWS), "materialize": materialize}
+    names |= {one.__name__: one for one in (StreamingDataLoader, StreamingDataset)}
+    exec((begin + program).replace('"/tmp/', f'"{machine}/'), names)
     return names
 
 
 def loader_of(page: dict[str, Any]) -> Any:
-    return page["StreamingDataLoader"](page["dataset"], batch_size=10)
+    return StreamingDataLoader(page["dataset"], batch_size=10)
 
 
 @pytest.mark.usefixtures("s3")
