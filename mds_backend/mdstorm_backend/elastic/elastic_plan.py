@@ -216,8 +216,8 @@ class ElasticPlan(Plan):
     def _in_two_parts(self, ids: Chunk) -> Iterator[Chunk]:
         """Yield the first eighth of the ids and the rest; start computing the next epoch between.
 
-        Early, because an epoch of short rows is read in the time that it takes to compute the next;
-        but a peek does not get that far.
+        Early, because an epoch of short rows is read in the time that it takes to compute the next.
+        What a peek at a small dataset starts, is used by the next epoch.
         """
         first = len(ids) // 8
         if first:

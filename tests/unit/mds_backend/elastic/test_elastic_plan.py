@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mdstorm_backend.elastic import ElasticOrder, ElasticPlan, elastic_plan
 from mdstorm_backend.elastic.batching import rank_work
+from mdstorm_backend.elastic.epoch_cache import EpochCache
 from mdstorm_backend.order import Batching, Position, StreamShape, World
 
 
@@ -83,6 +84,17 @@ def test_thread_computes_the_next_epoch_while_a_large_one_is_read(
     assert following is not None
     assert following.num_batches() == 5
     assert threads == ["MainThread", "mdstorm-epoch"]
+
+
+def test_next_epoch_is_computed_once_an_eighth_of_an_epoch_was_requested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[int] = []
+    monkeypatch.setattr(elastic_plan, "MANY_SAMPLES", 40)
+    monkeypatch.setattr(EpochCache, "begin", lambda _, key, make: begun.append(key[1]))
+    chunks = plan_of(40, 4, 1, 1, drop_last=False).samples().chunks
+    assert (len(next(chunks)), begun) == (2, [])
+    assert (len(next(chunks)), begun) == (18, [1])
 
 
 def test_each_plan_but_the_last_is_followed_by_the_next_epochs_plan() -> None:
