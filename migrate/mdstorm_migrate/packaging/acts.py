@@ -50,6 +50,8 @@ _RUNNERS = frozenset({"make", "nox", "poetry", "pytest", "tox", "uv"})
 _IN_FRONT = frozenset({"env", "exec", "nohup", "sudo", "time"})
 #: What runs a script in an environment of its own, with the package after the option.
 _ALONE = frozenset({"--from", "--spec"})
+#: The option for the program that a container runs, with the words after its image.
+_IN_IMAGE = "--entrypoint"
 #: The option that each call of a script of Petastorm has.
 _OPTION_OF_SCRIPTS = "--dataset_url"
 _CODE = (".py", ".ipynb")
@@ -223,8 +225,11 @@ def runs(command: Command) -> Iterator[RunTarget]:
     if module and runs_modules(texts[: module - 1]):
         yield RunTarget("module", words[module], module)
     for at, text in enumerate(texts[:-1]):
-        if is_interpreter(text):
-            last = next((n for n in range(at + 1, len(words)) if not _is_flag(texts[n])), at)
+        program = text.removeprefix(f"{_IN_IMAGE}=")
+        if is_interpreter(program):
+            in_image = program != text or texts[at - 1 : at] == [_IN_IMAGE]
+            first = texts.index("-c", at) if in_image and "-c" in texts[at:] else at + 1
+            last = next((n for n in range(first, len(words)) if not _is_flag(texts[n])), at)
             if last > at and texts[last - 1] == "-c":
                 yield RunTarget("code", words[last], last)
             elif last > at and texts[last].endswith(_CODE):

@@ -137,7 +137,10 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
     match parent:
         case ast.List():
             of = module.scopes.parents.get(parent)
-            return isinstance(of, ast.stmt) and ast.unparse(of).startswith(_MOCKED)
+            is_named = isinstance(of, ast.Assign | ast.AnnAssign)
+            reads = reads_bound(module, of, parent) if is_named else ()
+            statements = filter(None, (of, *map(module.statement, reads)))
+            return any(ast.unparse(one).startswith(_MOCKED) for one in statements)
         case ast.Dict(values=values) if string in values:
             return False
         case ast.Dict():

@@ -56,6 +56,8 @@ _UNPARSED = re.compile(rf"^[^#\n]*\b(?:from|import)[ \t]+({'|'.join(ROOTS)})\b",
 _NAMES_MODULE = re.compile(rf"\b(?:{'|'.join(sorted(RESOLVING))})\b[^\n]*[\"']")
 _ALLOWED = re.compile(rf"[\"']{OLD_ROOT}(?:\.\w*)*[\"']")
 _NAMES_PART = re.compile(rf"[\"'](?:{'|'.join(ROOTS)})\.")
+#: An import by R's reticulate, which has the environment of the project's Python.
+_IMPORTED_IN_R = re.compile(rf"^[^#\n]*\bimport\([\"']{OLD_ROOT}\b", re.MULTILINE)
 #: What a string contains that runs a command or module of Petastorm.
 _COMMAND_OF_PETASTORM = re.compile(rf"-(?:(?<=\b{OLD_ROOT}-)|[cm][^\n]*{OLD_ROOT}\b)")
 #: Code that uses pandas without importing it.
@@ -125,6 +127,8 @@ def named_in(document: Document) -> Iterator[str]:
     is_kept |= (
         is_setup_script(document.path) and pm414_settings.ENTRY.search(document.text) is not None
     )
+    is_in_r = document.kind in ("other", "text")
+    is_kept |= is_in_r and _IMPORTED_IN_R.search(document.text) is not None
     yield from [OLD_ROOT] if is_kept else []
 
 

@@ -592,6 +592,8 @@ STAYING = {
     "code in script": ("run.sh", "python3 -c 'from petastorm.hdfs import x'\n"),
     "configuration": ("conf/stays.yaml", "reader:\n  _target_: petastorm.reader.Worker\n"),
     "entry point": ("setup.cfg", "[options.entry_points]\nx = a = petastorm.tools.copy:main\n"),
+    "R": ("stays.R", 'library(reticulate)\np <- import("petastorm")\n'),
+    "R in a notebook": ("stays.Rmd", '```{r}\np <- reticulate::import("petastorm")\n```\n'),
 }
 NAMES_OF_PLACES = ["requirements", "tox", "project", "optional in poetry", "conda", "job in JSON"]
 

@@ -44,6 +44,7 @@ from mdstorm_migrate.api import migrate
     'autodoc_mock_imports = ["pyspark", "petastorm.spark"]',
     'autodoc_mock_imports: list[str] = ["petastorm.spark"]',
     'autodoc_mock_imports += ["petastorm.spark"]',
+    'MOCKS = ["torch", "petastorm"]\nautodoc_mock_imports = MOCKS + ["x"]',
     'run([sys.executable, "-m", "petastorm.etl.dataset_metadata", url])',
     'session.run("python", "-m", "petastorm.etl.dataset_metadata", "a")',
     'pkgutil.resolve_name("petastorm.reader:make_reader")',

@@ -72,6 +72,14 @@ from mdstorm_migrate.run.outcome import Settings
         r"v\Scripts\mdstorm-generate-metadata.py --dataset_url a",
     ),
     (
+        "docker run --entrypoint python -v a:b c:1 -c 'import petastorm' && x",
+        "docker run --entrypoint python -v a:b c:1 -c 'import mdstorm' && x",
+    ),
+    (
+        "docker run --entrypoint=/usr/bin/python3 c -c 'import petastorm'",
+        "docker run --entrypoint=/usr/bin/python3 c -c 'import mdstorm'",
+    ),
+    (
         "uv run petastorm-generate-metadata.py --dataset_url a",
         "uv run mdstorm-generate-metadata.py --dataset_url a",
     ),
