@@ -141,12 +141,12 @@ _NEAR = 200
 _UNQUOTED: dict[str | None, RequirementPlace] = {"plain": "item", "flow": "alone"}
 #: A job's library, lists of requirements, and their entries.
 _LIBRARY = re.compile(
-    r"""["']?\bpackage["']?[ \t]*:[ \t]*
+    r"""["']?\bpackage["']?[ \t]*[:=][ \t]*
     (?: "(?P<double>[^"\r\n]*)" | '(?P<single>[^'\r\n]*)' | (?P<plain>[^"'\s,}\#]+) )""",
     re.VERBOSE,
 )
 _LISTS = re.compile(
-    r"""["']?\b(?:(?:additional_)?dependencies|requirements|pip|pip_packages|pypi)["']?[ \t]*:[ \t]*
+    r"""["']?\b(?:(?:additional_)?dependencies|requirements|pip|pip_packages|pypi)["']?[ \t]*[:=][ \t]*
     (?P<items> \[ (?: "[^"]*" | '[^']*' | [^\]"'] )* \] | (?: \r?\n[ \t]*-[ \t][^\r\n]* )+ )""",
     re.VERBOSE,
 )

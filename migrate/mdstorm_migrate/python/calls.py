@@ -26,7 +26,7 @@ _IMPORTERS = frozenset({"hydra", "importlib", "pkgutil", "pydoc", "pytest", "run
 #: Unqualified names of functions that replace the object at a dotted path.
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Keywords of these functions for what they look up.
-_FIRST = frozenset({"logger", "name", "package_name", "target"})
+_FIRST = frozenset({"logger", "modname", "name", "package_name", "target"})
 #: Methods that replace an attribute of an object.
 REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: Functions that call their first argument and pass it their other arguments.

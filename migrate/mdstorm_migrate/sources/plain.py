@@ -40,7 +40,7 @@ _KINDS: dict[DocumentKind, re.Pattern[str]] = {
     "shell": re.compile(
         r".*\.(sh|bash|zsh|bat|cmd|ps1|mk)|makefile|justfile|procfile|jenkinsfile|vagrantfile"
     ),
-    "cluster": re.compile(r".*\.(json[5c]?|ya?ml)|\.renovaterc|mlproject"),
+    "cluster": re.compile(r".*\.(json[5c]?|tf|ya?ml)|\.renovaterc|mlproject"),
     "markdown": re.compile(r".*\.(md|rst|markdown)"),
 }
 #: The front matter of a Markdown page that is a notebook.
@@ -65,7 +65,8 @@ _HEADS: dict[DocumentKind, re.Pattern[bytes]] = {
         rb"(?![\w./:${}-]|[ \t]+c?import\b)",  # Python's "from x import"
         re.IGNORECASE,
     ),
-    "shell": re.compile(rb"#![^\n]*\b(?:ba|z|da|k)?sh\b"),
+    # Apptainer's definition of an image consists of scripts.
+    "shell": re.compile(rb"#![^\n]*\b(?:ba|z|da|k)?sh\b|(?:\s*#[^\n]*\n)*\s*[Bb]ootstrap:[ \t]*\w"),
 }
 #: Pattern for the start of tox settings.
 _TOX = re.compile(rb"(?:\s*[#;][^\n]*\n)*\s*\[(?:tox|testenv[^\]\n]*)\]\s")

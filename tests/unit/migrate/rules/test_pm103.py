@@ -26,6 +26,7 @@ from mdstorm_migrate.api import migrate
     'sub = __import__("petastorm.spark", fromlist=["x"])\nsub.make_spark_converter',
     'HAS = find_spec("petastorm") is not None',
     'pytest.importorskip("petastorm.pytorch")',
+    'pytest.importorskip(modname="petastorm.spark")',
     'pytest.importorskip("petastorm", reason="needs Spark")',
     'print(importlib.metadata.version("petastorm"))',
     'from pkg_resources import get_distribution as g\nlog(g("petastorm").version)',

@@ -102,6 +102,7 @@ def test_shell_commands_install_and_run_mdstorm(before: str, after: str) -> None
         ("setup.sh", "set -e\n{}\n"),
         ("Makefile", "all:\n\t{}\n"),
         ("build.ps1", "cd x\n{}\n"),
+        ("a.def", "# an image\nBootstrap: docker\nFrom: x\n\n%post\n    {}\n"),
     ):
         check_rewrite(frame.format(before), frame.format(after), path)
 
