@@ -206,6 +206,13 @@ def test_row_with_the_smallest_weight_may_be_drawn(url: str) -> None:
     assert ids(loader, 1)[0] < ROWS - 1
 
 
+def test_row_with_weight_0_is_never_drawn_beside_fractions(url: str) -> None:
+    weights = np.full(ROWS, 1e-30)
+    weights[0], weights[-1] = 0, 1
+    loader = loader_of(url, weights=weights, epoch_size=1 << 34, shuffle_row_groups=False)
+    assert ids(loader, 1)[0] == 1
+
+
 def test_size_of_epoch_alone_draws_rows_equally_often(url: str) -> None:
     assert len(loader_of(url, epoch_size=25)) == 3
     found = Counter(ids(loader_of(url, epoch_size=150)))
