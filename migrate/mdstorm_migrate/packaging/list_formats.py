@@ -146,7 +146,7 @@ _LIBRARY = re.compile(
     re.VERBOSE,
 )
 _LISTS = re.compile(
-    r"""["']?\b(?:(?:additional_)?dependencies|requirements|pip|pip_packages|pypi)["']?[ \t]*[:=][ \t]*
+    r"""["']?\b(?:(?:additional_)?dependencies|requirements|pip)["']?[ \t]*[:=][ \t]*
     (?P<items> \[ (?: "[^"]*" | '[^']*' | [^\]"'] )* \] | (?: \r?\n[ \t]*-[ \t][^\r\n]* )+ )""",
     re.VERBOSE,
 )
