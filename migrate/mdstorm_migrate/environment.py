@@ -328,7 +328,7 @@ def _pins(document: Document) -> Iterator[tuple[int, StatedVersion]]:
     for pin in _pattern_of_pins(names).finditer(document.text):
         is_left_out = is_for_old_python(document.text, pin.end())
         if not (is_left_out or is_commented_out(document.text, pin.start(), ANY)):
-            shown = re.sub(r"\s+", " ", document.text[pin.start("name") : pin.end()])
+            shown = " ".join(document.text[pin.start("name") : pin.end()].split())
             pinned = pin["key"] if pin["key"] is not None else pin["version"]
             name = normalised(pin["name"])
             yield pin.start("name"), StatedVersion("pin", "", f"`{shown}`", name, pinned)

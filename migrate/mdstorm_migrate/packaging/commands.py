@@ -41,7 +41,7 @@ _IN_JSON = re.compile(r""""(?:[^"\\\n]|\\.)*"|(?P<text>//[^\n]*|/\*(?:[^*]|\*(?!
 #: The title of a step or a task; without a dash before it, a list of packages has commas.
 _TITLE = re.compile(
     r"^[ \t]*(?:-[ ]+(?:name|displayName)[ ]*:[ ]+(?P<text>\S+[ ][^\n]*)"
-    r"|(?:name|displayName|description)[ ]*:[ ]+(?P<plain>[^\s,]+[ ][^\n,]*))$",
+    r"|(?:name|displayName)[ ]*:[ ]+(?P<plain>[^\s,]+[ ][^\n,]*))$",
     re.MULTILINE,
 )
 #: The words of a message that a command shows, but does not give to a file or to another command.
@@ -323,7 +323,7 @@ def renamed_in_code(text: str, rule: str, start: int, stop: int) -> Iterator[Edi
     paths = [one["path"] for one in uses]
     for module, names in _FROM.findall(code):
         paths += [f"{module}.{name}" for name in re.findall(r"(?<!\bas )\b(?!as\b)\w+", names)]
-    is_compared = "__version__" in code and re.search(r"[=!<>]=|<|>|assert", code)
+    is_compared = "__version__" in code and re.search(r"[=!]=|[<>]", code)
     absent = VERSION if is_compared else next(filter(None, map(missing, paths)), None)
     if uses and absent:
         yield _absent(rule, uses[0].span(), "code in this command uses Petastorm", absent)

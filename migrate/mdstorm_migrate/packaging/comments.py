@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 #: Patterns of comment markers: for shells, YAML and Dockerfiles; for these and C-like languages;
-#: for INI files; and for SQL. In C-like languages and SQL, lines that Databricks writes for magics
-#: are not comments.
+#: and for SQL. In the last two, lines that Databricks writes for magics are not comments.
 SHELL = re.compile(r"(?:^|\s)#")
-ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)(?![ ]MAGIC\b)|^[ \t]*\*[ \t]+(?![*\d/,-])")
-INI = re.compile(r"(?:^|\s)[#;]")
-SQL = re.compile(r"(?:^|\s)--(?![ ]MAGIC\b)|/\*")
+ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)(?![ ]MAGIC\b)")
+SQL = re.compile(r"(?:^|\s)--(?![ ]MAGIC\b)")
 _LINE = re.compile(r"[^\r\n]*")
 #: A quoted word, whose marks are characters for what follows it; an apostrophe begins none.
 _QUOTED = re.compile(r"""(?<![\w\\])(?:"(?:[^"\\]|\\.)*"|'[^']*')(?!\w)""")

@@ -60,9 +60,7 @@ _EXTRA_OF = re.compile(r"[\w./*)}]\[[\w, -]*\Z")
 _LOCAL_VERSION = re.compile(r"[\w.*}]\+[A-Za-z0-9]")
 #: Text that continues a requirement: a version that cannot be parsed, or the start of concatenated
 #: or interpolated text.
-_CONTINUATION = re.compile(
-    rf"""{_GAP}(?:[=~!<>]=|=[ ]?[\d$"'])|\$[\w(]|\$?\{{|%[\w(]|["'][ \t]*[+%](?!=)""", re.VERBOSE
-)
+_CONTINUATION = re.compile(rf"""{_GAP}(?:[=~!<>]=|=[ ]?[\d$"'])|\$[\w(]|\$?\{{""", re.VERBOSE)
 #: A repository or an archive of Petastorm: ``git+https://github.com/uber/petastorm.git@v0.12``.
 _ADDRESS = re.compile(
     r"""(?<![\w-])(?:[\w+.-]+://|git@|\.{0,2}/)[^\s"',;#]*?(?P<name>petastorm)(?!\w|-[A-Za-z])

@@ -33,7 +33,7 @@ _MARKER = re.compile(r"""[ \t]*;(?:\\?(?P<quote>["'])[\w. ]*\\?(?P=quote)|[^"'#\
 #: for a pin. It is the rest of its line, unless a quotation mark or a backslash may end it before.
 _VERSION_COMMENT = re.compile(
     r"""["']?,?(?:[ \t]*;[^#\r\n]*?)?
-    (?P<comment>[ \t]+\#[^\r\n"'\\]*(?:\bpin(?:s|ned|ning)?\b|\b\d+\.\d|[<>=]=?[ ]?\d)[^\r\n"'\\]*)
+    (?P<comment>[ \t]+\#[^\r\n"'\\]*(?:\bpin(?:ned)?\b|\b\d+\.\d|[<>=]=?[ ]?\d)[^\r\n"'\\]*)
     (?=[\r\n]|\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )

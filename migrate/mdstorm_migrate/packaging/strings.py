@@ -47,7 +47,7 @@ _CONDA_COMMAND = re.compile(r"(?:.*/)?(?:conda|mamba|micromamba)")
 #: What a command does to packages; the first one may also stand alone, as in ``pip.main([…])``.
 _VERBS = ("install", "add", "download", "wheel")
 _PIP_COMMAND = re.compile(r"pip|\buv\b|poetry|\bpdm\b|python")
-_ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
+_ADDRESS = re.compile(r"git\+")
 #: A version in a dictionary of packages and versions.
 _VERSION = re.compile(r"[=<>~^]*\d[\w.*]*")
 _LISTS = (ast.List, ast.Tuple, ast.Set)
@@ -162,7 +162,7 @@ def required_in(
 
 #: What precedes a requirement in a message: more words between would be a sentence.
 _FIRST = re.compile(
-    r"""\b(?:add|download|install|wheel)[ ]+(?:-\S+[ ]+)*(?:[\w.\[\]<>=-]+[ ]+)?["'`]?\Z""",
+    r"""\binstall[ ]+(?:-\S+[ ]+)*(?:[\w.\[\]<>=-]+[ ]+)?["'`]?\Z""",
     re.VERBOSE,
 )
 #: Functions that show a text, or test one.

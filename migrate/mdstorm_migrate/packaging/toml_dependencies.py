@@ -20,8 +20,7 @@ _CONDITION = re.compile(
     [ \t]*=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|true\b)""",
     re.VERBOSE,
 )
-_URL = re.compile(r"""[ \t]*["'](?:[\w+.-]+://|file:)""")
-_ORIGIN = re.compile(r"""\b(git|path|url|file|ref)[ \t]*=""")
+_ORIGIN = re.compile(r"\b(git|path|url|file)[ \t]*=")
 _OLD_PYTHON = re.compile(
     r"""\bpython(?:_version[ ]*|[ \t]*=[ \t]*["'])<[ ]*["']?3\.(?:\d|10)["']"""
 )
@@ -114,7 +113,7 @@ def _value_edits(
 
 def _is_copy(value: str) -> bool:
     """Whether a dependency comes from a repository, folder or URL, or is a modified copy."""
-    if _ORIGIN.search(value) or _URL.match(value):
+    if _ORIGIN.search(value):
         return True
     versions = [_STRING.match(value), *_VERSION.finditer(value)]
     return any(is_local_version(one["version"]) for one in versions if one is not None)

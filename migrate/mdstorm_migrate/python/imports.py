@@ -31,9 +31,7 @@ _CONVERSIONS = frozenset(
         *("rsplit", "split", "str", "strip", "tuple"),
     ]
 )
-_DECIDING = re.compile(
-    r"(?:endswith|startswith|fullmatch|match|search)\Z|assert|at_?least|check|compar|require", re.I
-)
+_DECIDING = re.compile(r"startswith\Z|assert|check|require", re.IGNORECASE)
 #: A requirement for a specific version of Petastorm.
 _PIN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?\s*[=<>~!]=")
 #: What compares versions in a requirement, and methods that assemble its text.

@@ -50,7 +50,7 @@ _EXECUTED = re.compile(
 #: argument or a key, as in ``patch.object(compat, "petastorm")`` and ``vars(compat)["petastorm"]``.
 _OWNER = re.compile(
     rf"""\b(\w+)(?:\.{OLD_ROOT}\b
-    |(?:\.__dict__|\))?\[["']{OLD_ROOT}["']
+    |\)?\[["']{OLD_ROOT}["']
     |\s*,\s*(?:\w+=)?["']{OLD_ROOT}["']
     |["']?\s*,\s*{OLD_ROOT}=)""",
     re.VERBOSE,
@@ -58,7 +58,7 @@ _OWNER = re.compile(
 #: What every match of it contains, which is much faster to find.
 _OWNED = (f".{OLD_ROOT}", f'"{OLD_ROOT}"', f"'{OLD_ROOT}'", f"{OLD_ROOT}=")
 #: ``f"{MODULE}.petastorm"``, or another string that assembles the path of the name in a module.
-_ASSEMBLED = re.compile(rf"(?:[}}\"']|%s)\.{OLD_ROOT}\b")
+_ASSEMBLED = re.compile(rf"[}}\"']\.{OLD_ROOT}\b")
 #: A string that may be the path of a module, or of something in it.
 _NAMED = re.compile(r"[\"'](?P<dots>\.*)(?P<path>[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)*)[\"']")
 #: The class that a command in a string imports.

@@ -22,7 +22,7 @@ _VENDORING = (
     *("vendors", "extern", "external", "externals", "deps", "_deps", "site-lib"),
 )
 #: Code that changes the import path, and the strings in it.
-_PATH_CHANGE = re.compile(r"\b(?:sys\.path\b|addsitedir\(|syspath_prepend\()[^\n]*")
+_PATH_CHANGE = re.compile(r"\bsys\.path\b[^\n]*")
 _WORD = re.compile(r"[\"']([\w./-]+)[\"']")
 #: Files that copies of Petastorm contain, and that other packages with that name rarely contain.
 _COPY_FILES = ("reader.py", "unischema.py", "etl", "spark", "pytorch.py", "tf_utils.py")

@@ -213,9 +213,7 @@ _SAME_PATHS = frozenset(
     ]
 )
 #: Functions of libraries that only show paths, test them, or put them in arrays.
-_SHOWING = re.compile(
-    r"(?:.*_)?(?:log|print|info|debug|warn|assert|equal)\w*|DataFrame|Series|(?:as)?array", re.I
-)
+_SHOWING = re.compile(r"(?:.*_)?(?:log|info|debug|warn)\w*|DataFrame|(?:as)?array", re.IGNORECASE)
 
 
 @remarks("PM119", "The copy of a converter is MDS, not Parquet", "manual")

@@ -31,8 +31,8 @@ _SET = re.compile(
     [ \t]*[(]? (?:["']?[\w.,\[\]-]+["']?[ ]+)* ["']? \Z""",
     re.VERBOSE,
 )
-#: The name of an argument with which an image is built.
-_FOR_IMAGE = re.compile(r"package|requirement", re.IGNORECASE)
+#: A word in the name of an argument with which an image is built.
+_FOR_IMAGE = "package"
 
 
 @rule("PM401", "Requirements files name mdstorm", "exact", "requirements")
@@ -104,7 +104,7 @@ def _is_installed_by_name(document: Document, start: int) -> bool:
     if found is None:
         return False
     name = found["name"] or found["env"]
-    if found["argument"] and _FOR_IMAGE.search(name):
+    if found["argument"] and _FOR_IMAGE in name.lower():
         return True
     use = re.compile(rf"\$(?:{name}\b|[{{(]{name}\b[^{{}}()]*[}})])")
     installs = filter(None, map(acts.installs, commands_in(document)))

@@ -30,11 +30,7 @@ _BLOCK = re.compile(
 )
 _MAPPING = re.compile(r"""\bloggers["']?[ \t]*:\s*\{""")
 _KEY = re.compile(rf"""(?<![\w.-])(?P<path>{names.OLD_ROOT}(?:\.\w+)*)["']?[ \t]*:(?=\s|["'\{{])""")
-_NEW = re.compile(
-    rf"""(?<![\w.-]){names.NEW_ROOT}(?:\.\w+)*["']?[ \t]*:(?!\S)
-    | \bqualname[ \t]*[:=][ \t]*{names.NEW_ROOT}\b""",
-    re.VERBOSE,
-)
+_NEW = re.compile(rf"""(?<![\w.-]){names.NEW_ROOT}(?:\.\w+)*["']?[ \t]*:(?!\S)""")
 _TOKEN = re.compile(rf"[{{}}]|{_KEY.pattern}")
 
 

@@ -20,13 +20,13 @@ CODE = "PM001"
 #: and files; but not the library's name within one of the user's own names, an address, or a path
 #: other than that of an installation or a label of Bazel.
 _MENTION = re.compile(
-    rf"""(?:(?<![\w/\\.$-])(?<!\w@)|(?<=\\b)|(?<=\bp\.)|(?<=\bps\.)|(?<=[Pp]ackages\.)|(?<=\bs/)
+    rf"""(?:(?<![\w/\\.$-])(?<!\w@)|(?<=\\b)|(?<=\bp\.)|(?<=\bs/)
       |(?<=\w//)|(?<=-packages/)){OLD_ROOT}
       (?!{REST_OF_KEY}|\w|(?<!-packages/{OLD_ROOT})/|\\(?!\.|b(?!\w))|-[a-z])
     | (?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b
     | \b{OLD_ROOT}_version\b
     | \bPYTHONPATH\b[^\n]*{OLD_ROOT}
-    | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]{{0,80}}\.(?:egg|git|jar|gz|whl|zip)\b""",
+    | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]{{0,80}}\.(?:git|gz|whl|zip)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 #: Commands that Petastorm installs.

@@ -21,8 +21,6 @@ _PIP_ENTRY = re.compile(r"""["']?(?:petastorm|mdstorm)\b""", re.IGNORECASE)
 _DEPENDENCIES = re.compile(
     r"^dependencies:[^\n]*\n(?:(?:[ \t\r#-][^\n]*)?(?:\n|\Z))*", re.MULTILINE
 )
-#: Keys that only recipes have.
-_RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
 
 
 @rule(CODE, "Conda environments install mdstorm by pip", "exact", "conda")
@@ -76,5 +74,4 @@ def _move_to_pip(
 
 
 def _is_recipe(document: Document) -> bool:
-    is_meta = document.path is not None and document.path.name.startswith("meta.")
-    return is_meta or all(key.search(document.text) for key in _RECIPE)
+    return document.path is not None and document.path.name.startswith("meta.")

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.comments import INI, is_commented_out
+from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.list_formats import ini_values
 from mdstorm_migrate.packaging.toml import toml_strings
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, missing, renamed
@@ -62,7 +62,7 @@ def _settings(document: Document) -> Iterator[Edit | Finding]:
                 at = found.start()
                 if where.endswith("filterwarnings") and not _is_module_of_filter(text[:at]):
                     continue
-                if missing(f"{OLD_ROOT}{found['rest']}") or is_commented_out(text, at, INI):
+                if missing(f"{OLD_ROOT}{found['rest']}") or is_commented_out(text, at):
                     continue
                 message = "this setting applies to the modules that the code imports"
                 yield Edit(CODE, "exact", at, at + len(OLD_ROOT), NEW_ROOT, message, topic="run")
@@ -78,7 +78,7 @@ def _entries(document: Document, start: int, stop: int) -> Iterator[Edit | Findi
     for entry in ENTRY.finditer(document.text, start, stop):
         at = entry.start("module")
         path = f"{entry['module']}.{entry['name']}"
-        if is_commented_out(document.text, at, INI):
+        if is_commented_out(document.text, at):
             continue
         if absent := missing(path):
             what = f"this entry point runs `{path}`; `{absent}` is not in mdstorm"

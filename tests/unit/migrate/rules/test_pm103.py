@@ -62,6 +62,8 @@ from mdstorm_migrate.api import migrate
     'monkeypatch.setitem(sys.modules, "petastorm", None)',
     'hydra.utils.instantiate({"_target_": "petastorm.make_reader"})',
     'DataConf(_target_="petastorm.pytorch.DataLoader")',
+    'patch("petastorm.reader.Reader.stop")',
+    'patch("petastorm.spark.SparkDatasetConverter.make_torch_dataloader")',
     'import petastorm, pkgutil\npkgutil.walk_packages(petastorm.__path__, "petastorm.")',
     "import petastorm\nfrom pkgutil import iter_modules as m\n"
     'm(petastorm.__path__, prefix="petastorm.")',
@@ -211,6 +213,7 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     # names with which code in the file fills `sys.modules`
     ('MOCKS = ["petastorm"]\nfor m in MOCKS: sys.modules[m] = Mock()', '"petastorm"'),
     ('for m in ("petastorm", "x"):\n    setitem(sys.modules, m, Mock())', '"petastorm"'),
+    ('for m in ("petastorm", "x"):\n    sys.modules.setdefault(m, Mock())', '"petastorm"'),
     ('fakes = {"petastorm": Mock()}\npatch.dict("sys.modules", fakes)', '"petastorm"'),
     ('sys.modules.update({m: Mock() for m in ["petastorm"]})', '"petastorm"'),
     ('patch.dict("sys.modules", petastorm=None)', "petastorm=None"),

@@ -102,6 +102,9 @@ def test_missing_name_with_replacement_gets_advice() -> None:
 @each(
     "import petastorm\nv = parse(petastorm.__version__)\nif v < x: ...\n",
     "import petastorm\nassert petastorm.__version__.startswith('0.1')\n",
+    "import petastorm\nself.assertEqual(petastorm.__version__, '0.12.1')\n",
+    "import petastorm\ncheck_version('petastorm', petastorm.__version__)\n",
+    "import petastorm\nrequire_at_least(petastorm.__version__, '0.9')\n",
     "import petastorm\nv = getattr(petastorm, '__version__', '0')\nif v < '0.9': ...\n",
     "from petastorm import __version__ as v\na, b = map(int, v.split('.'))\nif a: a < 1\n",
     "import petastorm\nclass A:\n  v = petastorm.__version__\n  def f(self): self.v == '1'\n",

@@ -177,7 +177,7 @@ def test_broken_cell_on_page_is_reported_with_line() -> None:
     assert problem.line == text[: text.index("petastorm.f")].count("\n") + 1
 
 
-@each("```python", '```python active="md"', "```text")
+@each("```python", '```python active="md"', "```{python, eval=FALSE}", "```text")
 def test_page_blocks_that_do_not_run_are_reported(fence: str) -> None:
     block = f"{fence}\nimport petastorm\n```\n"
     check_held(f"# A page\n\n{block}", "PM410", "import petastorm", "a.md")
