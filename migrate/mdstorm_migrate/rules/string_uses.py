@@ -138,7 +138,7 @@ def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
         case ast.List():
             of = module.scopes.parents.get(parent)
             is_named = isinstance(of, ast.Assign | ast.AnnAssign)
-            reads = reads_bound(module, of, parent) if is_named else ()
+            reads = reads_bound(module, of, parent) if of is not None and is_named else ()
             statements = filter(None, (of, *map(module.statement, reads)))
             return any(ast.unparse(one).startswith(_MOCKED) for one in statements)
         case ast.Dict(values=values) if string in values:

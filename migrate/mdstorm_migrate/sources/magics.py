@@ -46,7 +46,7 @@ _MAGIC = re.compile(
     | [ \t]*(?P<help>[\w.%*]+\?{1,2})[ \t]*(?=[\r\n]|\Z)       # len?
     | [ \t]*[\w.,\ \[\]'"]+=[ \t]*(?P<value>(?:!|%\w)[^\r\n]*)   # files = !ls
     | [ \t]*(?P<plain>(?:pip3?|conda|mamba)[ ]+\w[^\r\n]*      # automagic: pip install x
-        | (?:cat|cd|cp|ls|mkdir|mv|rm)[ ]+[^\s=(.,\[][^\r\n=(]*)(?=[\r\n]|\Z)
+        | (?:cat|cd|cp|ls|mkdir|mv|rm)[ ]+(?:\.\.|[^\s=(.,\[])[^\r\n=(]*)(?=[\r\n]|\Z)
     """,
     re.VERBOSE,
 )

@@ -105,6 +105,8 @@ def test_todo_comment_becomes_separate_line_of_its_cell(magic: str) -> None:
     "len?",
     "?len",
     "pip install numpy",
+    "cd ../data",
+    "ls data",
     "%run ./00_helpers",
 )
 def test_magics_in_cells_are_skipped(magic: str) -> None:

@@ -169,8 +169,9 @@ EXPECTED: dict[str, Expected] = {
     ),
     "unrunnable/db_source_all_magics.py": Expected(
         becomes=(
-            '# MAGIC %pip install "mdstorm[torch]" horovod',
-            'bin/pip install "mdstorm[torch]"\n',
+            # The cell in R imports Petastorm.
+            '# MAGIC %pip install "mdstorm[torch]" petastorm==0.9.8 horovod',
+            'bin/pip install "mdstorm[torch]" petastorm\n',
             "# MAGIC from mdstorm import make_batch_reader",
             "\nfrom mdstorm.spark import",
         ),
