@@ -21,7 +21,7 @@ _PROGRAMS = set(
     re.findall(r"benchmarks/((?:run|measure)\w*\.py)", (_ROOT / "Makefile").read_text("utf-8"))
 )
 #: These start many processes, and take as long as hundreds of other tests.
-_LONG = {"measure_limits.py", "run.py", "run_samples.py"}
+_LONG = {"measure_convert.py", "measure_limits.py", "run.py", "run_peers.py", "run_samples.py"}
 _CASES = [
     pytest.param(name, marks=pytest.mark.long if name in _LONG else ())
     for name in sorted(_PROGRAMS)

@@ -9,7 +9,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import acts
 from mdstorm_migrate.packaging.commands import command_text, commands_in, rewrite_commands
-from mdstorm_migrate.packaging.comments import is_commented_out
+from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import is_generated, rewrite_listed
 from mdstorm_migrate.packaging.requirement import find_requirements
 from mdstorm_migrate.packaging.rewriting import left
@@ -90,7 +90,7 @@ def elsewhere(
     for requirement in find_requirements(text):
         start, stop = requirement.start, requirement.stop
         is_known = any(one.start < stop and start < one.stop for one in results)
-        if is_known or is_commented_out(text, start):
+        if is_known or is_commented_out(text, start, ANY):
             continue
         at = max(start - 80, 0)
         is_required = _VERSION.search(text, start, stop) or _FOR_PIP.search(text, at, start)

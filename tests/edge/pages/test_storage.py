@@ -31,7 +31,7 @@ def run_page(machine: Path) -> dict[str, Any]:
     """Run the page's dataset that is written once, on a machine with disks of its own."""
 
     def materialize(df: Any, url: str, **options: Any) -> None:
-        with MDSWriter(out=url, exist_ok=True, size_limit=400, **options) as writer:
+        with MDSWriter(out=url, exist_ok=True, size_limit=600, **options) as writer:
             writer.write_batch(pa.table({"id": df}))
 
     block = python_blocks(DOCS / "storage.md")[0][1]

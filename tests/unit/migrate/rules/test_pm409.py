@@ -84,6 +84,7 @@ def test_yaml_list_is_read_as_commands_or_as_words_of_one_command(text: str) -> 
     ("azure-pipelines.yml", "- script: make\n  displayName: pip install petastorm\n"),
     ("devcontainer.json", '{\n  // pip install petastorm==0.12\n  "image": "x"\n}\n'),
     ("devcontainer.json", '{\n  "a": "https://x", // pip install petastorm\n  "image": "x"\n}\n'),
+    ("main.tf", 'a = "b"\n// petastorm==0.12.1\n'),
     ("devcontainer.json", "{\n  /* python -m petastorm.reader,\n  pip install petastorm */}\n"),
 )
 def test_title_and_comment_are_unchanged(path: str, text: str) -> None:
