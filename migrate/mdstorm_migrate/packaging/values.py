@@ -132,7 +132,10 @@ class ValueReader:
             self._at = self._end(found.end())
             yield Value(key.name, key.owner, item_of, *span, is_escaped)
         elif line["value"].strip() and not line["value"].startswith("#"):
-            yield Value(key.name, key.owner, item_of, start, line.end("value"))
+            if line["key"] is not None or is_item:
+                self._plain(column if line["key"] is not None else item_at)
+            stop = start + len(self._text[start : self._at].rstrip())
+            yield Value(key.name, key.owner, item_of, start, stop)
 
     def _end(self, at: int) -> int:
         """Return where the next line begins."""
@@ -147,6 +150,18 @@ class ValueReader:
                 break
             self._at = end
         return self._at
+
+    def _plain(self, depth: int) -> None:
+        """Move behind the further lines of a text without quotes, which is indented like a block."""
+        end = self._at
+        while end < len(self._text):
+            line = self._text[end : self._end(end)]
+            if line.strip():
+                is_further = len(line) - len(line.lstrip(" ")) > depth
+                if not is_further or line.lstrip().startswith("#"):
+                    return
+                self._at = end + len(line)
+            end += len(line)
 
     def _flow(self, key: _Key) -> Iterator[Value]:
         """Yield the values in brackets, and move behind them."""

@@ -148,8 +148,9 @@ _PROGRAM_OF = {
     ),
     "python_file": "python",
 }
-#: A line break in double quotes.
+#: A line break in double quotes, and one that YAML reads as a space.
 _BREAK = re.compile(r"\\[nr]")
+_FOLD = re.compile(r"(?<!\n)\r?\n(?![ \t\r]*\n)")
 
 
 def _of_values(text: str, values: Iterator[Value]) -> Iterator[Command]:
@@ -192,8 +193,13 @@ def _of_list(text: str, items: Sequence[Value]) -> Iterator[Command]:
     for before, one, word in zip(["", *(one.text for one in words)], items, words, strict=False):
         if not is_whole or _SPACE.search(word.text) is not None:
             value = unescaped(word.text) if one.is_escaped else word.text
-            is_code = before == "-c" or text[one.start - 1] == "\n"
-            yield from split(value, one.start, "" if is_code else ":")
+            is_block = text[one.start - 1] == "\n"
+            value = value if is_block else _FOLD.sub(_spaces, value)
+            yield from split(value, one.start, "" if is_block or before == "-c" else ":")
+
+
+def _spaces(found: re.Match[str]) -> str:
+    return " " * len(found[0])
 
 
 def unescaped(text: str) -> str:

@@ -45,6 +45,11 @@ def test_image_has_words_of_each_instruction(text: str, expected: list[list[str]
 @each(
     ("run: |\n  pip a\n  b\nc: d\n", [["pip", "a"], ["b"], ["d"]]),
     ("a:\n- run: pip 'b'\n- [pip, c]\n", [["pip", "b"], ["pip", "c"]]),
+    # texts without quotes over several lines
+    ("run: pip\n  a b\nc: d\n", [["pip", "a", "b"], ["d"]]),
+    ("a:\n- pip b\n  c\n\n  d e\n- f g\n", [["pip", "b", "c"], ["d", "e"], ["f", "g"]]),
+    ("run: pip a\n  # b\n  c: d\n", [["pip", "a"], ["d"]]),
+    ("run: 'pip\n  a\n\n  b'\n", [["pip", "a"], ["b"]]),
     ("script: ['pip a', \"b\"]\n", [["pip", "a"], ["b"]]),
     ("a:\n  command: [pip]\n  args:\n  - x y\n", [["x", "y"], ["pip", "x y"]]),
     ("a:\n- args: [b]\n  command:\n  - pip\n- command: c\n", [["pip", "b"], ["c"]]),

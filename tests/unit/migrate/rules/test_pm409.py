@@ -9,6 +9,11 @@ from tests.kit.migrating import check_held, check_noop, check_rewrite, check_sil
     ("a.yml", "- pypi: {package: petastorm==1.0}\n", "- pypi: {package: mdstorm}\n"),
     ("a.tf", 'pypi {\n package = "petastorm==1.0"\n}\n', 'pypi {\n package = "mdstorm"\n}\n'),
     ("a.tf", 'pip = ["petastorm", "a"]\n', 'pip = ["mdstorm", "a"]\n'),
+    (
+        "a.yml",
+        "- pip install x\n  petastorm && python -c 'import\n  petastorm'\n",
+        "- pip install x\n  mdstorm && python -c 'import\n  mdstorm'\n",
+    ),
     ("a.yml", '- pypi:\n   package: "petastorm" # c\n', '- pypi:\n   package: "mdstorm" # c\n'),
     ("a.yml", "requirements:\n- petastorm==0.1\n- a\n", "requirements:\n- mdstorm\n- a\n"),
     ("a.yml", "run: |\n  pip install petastorm\n", "run: |\n  pip install mdstorm\n"),
