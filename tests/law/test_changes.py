@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from tests.kit.parquet_files import open_parquet
 from mdstorm_backend import MDSWriter, open_dataset
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.errors import DatasetChangedError
+from mdstorm_backend.read import mds_shard
+from mdstorm_backend.storage import pins
 
 ROWS, ADDED = 4, 1000
 #: Nanoseconds of the files' times: most are in the middle of a second.
@@ -156,3 +159,30 @@ def test_change_before_or_after_any_call_gives_old_rows_or_an_error(
     assert {place: text for place, text in found.items() if text not in ("old", "changed")} == {}
     assert "changed" in found.values()
     assert found[number, True] == "old"
+
+
+def write_large(path: Path, added: int) -> None:
+    """Write shards that are mapped: smaller ones are read into memory."""
+    with MDSWriter(columns={"n": "int64", "b": "bytes"}, out=str(path), size_limit=100_000) as out:
+        for n in range(200):
+            out.write({"n": n + added, "b": bytes(1_000)})
+
+
+def test_sample_of_a_rewritten_file_is_an_error_after_one_of_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, new = tmp_path / "data", tmp_path / "new"
+    write_large(path, 0)
+    write_large(new, ADDED)
+    dataset = open_dataset(str(path))
+    assert [dataset[row]["n"] for row in range(200)] == [*range(200)]
+    last = files(path)[-1]
+    with open(last, "r+b") as target:
+        target.write((new / last.name).read_bytes())
+    os.utime(last, ns=(WRITTEN, WRITTEN))
+    later = perf_counter() + 1  # while samples are read one after another, a check is due
+    for module in (mds_shard, pins):
+        monkeypatch.setattr(module, "perf_counter", lambda: later)
+    assert dataset[0]["n"] == 0
+    with pytest.raises(DatasetChangedError):
+        dataset[199]

@@ -12,9 +12,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.kit.small_datasets import write_numbers
 
+from mdstorm import make_batch_reader
+from mdstorm.pytorch import BatchedDataLoader
+from mdstorm.spark import make_spark_converter
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.order import Batching, ExactOrder, Position
 from mdstorm_backend.order.chunk import numbers_of
@@ -219,6 +224,32 @@ def test_queue_mixes_as_much_as_the_queue_of_petastorm(name: str, ranks: int) ->
         most = 1.2 if name == "uneven" else 1.1  # windows of whole shards are then uneven, too
         assert same < most * max(same_there, 1), queue
         assert spread_here < most * max(spread_there, 1), queue
+
+
+def of_converter(url: str, seed: int, queue: int) -> Any:
+    return make_spark_converter(url).make_torch_dataloader(
+        BATCH, num_epochs=1, seed=seed, shuffling_queue_capacity=queue
+    )
+
+
+def of_reader(url: str, seed: int, queue: int) -> Any:
+    reader = make_batch_reader(url, num_epochs=1, seed=seed)
+    return BatchedDataLoader(reader, BATCH, shuffling_queue_capacity=queue)
+
+
+@pytest.mark.parametrize("loader_of", [of_converter, of_reader])
+def test_queue_of_a_loader_mixes_as_much_as_the_queue_of_petastorm(
+    loader_of: Any, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"id": range(ROWS)}), tmp_path / "a.parquet", row_group_size=200)
+    found, draw = [], np.random.default_rng(3)
+    for seed in range(6):
+        ours = [batch["id"].numpy() for batch in loader_of(tmp_path.as_uri(), seed, 400)]
+        pieces = draw.permutation(np.arange(ROWS).reshape(-1, 200))
+        both = np.concatenate(ours), sliding([*pieces], 400, draw)
+        found.append([in_same_batch(epoch_of([rows]).steps) for rows in both])
+    here, there = np.mean(found, axis=0)
+    assert here < 1.1 * there
 
 
 @pytest.mark.matrix

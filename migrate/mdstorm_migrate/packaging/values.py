@@ -152,7 +152,7 @@ class ValueReader:
         return self._at
 
     def _plain(self, depth: int) -> None:
-        """Move behind the further lines of a text without quotes, which is indented like a block."""
+        """Move behind the further lines of a text without quotes, indented like a block."""
         end = self._at
         while end < len(self._text):
             line = self._text[end : self._end(end)]
