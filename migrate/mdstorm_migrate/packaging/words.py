@@ -184,6 +184,8 @@ def _of_list(text: str, items: Sequence[Value]) -> Iterator[Command]:
     """Yield the command whose words are the items of a list, or those in each of them."""
     words = [Word(text[one.start : one.stop], one.start) for one in items]
     if program := _PROGRAM_OF.get(items[0].key):
+        if program == "cd" and words[0].text.startswith("/"):
+            return  # a folder in a container, which may be that of the project
         yield Command((Word(program, words[0].start), words[0]), words[0].stop)
         return
     is_argument = items[0].key in _ARGUMENTS

@@ -54,6 +54,7 @@ def test_image_has_words_of_each_instruction(text: str, expected: list[list[str]
     ("a:\n  command: [pip]\n  args:\n  - x y\n", [["x", "y"], ["pip", "x y"]]),
     ("a:\n- args: [b]\n  command:\n  - pip\n- command: c\n", [["pip", "b"], ["c"]]),
     ("working-directory: a\nrun: pip b\n", [["cd", "a"], ["pip", "b"]]),
+    ("working_dir: /a\ncommand: pip b\n", [["pip", "b"]]),
     ('{"command": "pip", "args": ["a"], "b": {"c": "d"}}', [["d"], ["pip", "a"]]),
 )
 def test_values_have_words_of_each_command(text: str, expected: list[list[str]]) -> None:
