@@ -352,9 +352,8 @@ def broken(texts: Mapping[str, str], folder: Path) -> list[str]:
     return found
 
 
-#: Projects in which something breaks: jobs without an image, lists in tox, code that a second run
-#: edits.
-KNOWN = {175, 214, 229, 492}
+#: Projects in which something breaks: jobs without an image, lists in tox.
+KNOWN = {175, 229, 492}
 LATER = [
     pytest.param(
         seed,
