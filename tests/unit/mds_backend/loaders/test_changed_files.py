@@ -71,9 +71,6 @@ def test_changed_data_give_old_rows_or_an_error(
     if reader in ("torch", "tf") and found.get("opened") == "new":
         # The loader opens the files when it is first used, and counts what the converter counted.
         del found["opened"]
-    elif reader == "torch" and change == "truncated" and "opened" in found:
-        # The loader had not opened the files.
-        assert found.pop("opened").startswith("CorruptDatasetError: ")
     if reader == "tf":  # TensorFlow's error begins with the function that raised ours
         found = {
             m: f[f.find("Dataset") :] if f.startswith("UnknownError") else f
