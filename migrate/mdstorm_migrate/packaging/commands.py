@@ -12,6 +12,7 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import acts
 from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, find_requirements
 from mdstorm_migrate.packaging.rewriting import CONDA, RequirementPlace, manual, rewrite_requirement
+from mdstorm_migrate.packaging.values import folded
 from mdstorm_migrate.packaging.words import Command, Word, commands_of
 from mdstorm_migrate.petastorm.names import (
     NEW_ROOT,
@@ -27,13 +28,6 @@ from mdstorm_migrate.petastorm.names import (
 #: The dotted names in code, and its imports from modules.
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
 _FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w, \t]+)")
-
-
-#: The lines of a folded scalar in YAML, which are one line for what reads it.
-_FOLDED = re.compile(
-    r"(?P<header>(?<=[\s:])>[-+\d]*[ ]*\n)"
-    r"(?P<lines>(?P<indent>[ ]+)\S[^\n]*(?:\n(?P=indent)\S[^\n]*)+)"
-)
 
 
 #: A comment in JSON, or a string, in which none begins.
@@ -67,7 +61,7 @@ def command_text(document: Document) -> str:
 def _command_text(kind: DocumentKind, text: str) -> str:
     if kind == "cluster":
         text = _blanked(_IN_JSON if text.lstrip().startswith("{") else _TITLE, text)
-        text = _FOLDED.sub(lambda one: one["header"] + one["lines"].replace("\n", " "), text)
+        text = folded(text)
     return _blanked(_MESSAGE, text) if "echo" in text or "printf" in text else text
 
 

@@ -21,8 +21,9 @@ class Value(NamedTuple):
         The number of the list; 0 for a value by itself.
     start, stop : int
         The span, without quotes.
-    is_escaped : bool
-        Whether a backslash has the meaning that it has in double quotes.
+    style : str
+        How it is written, by YAML's name: ``plain``, ``single`` or ``double`` for its quotes;
+        ``literal`` or ``folded`` for a block of lines.
     """
 
     key: str
@@ -30,7 +31,7 @@ class Value(NamedTuple):
     item_of: int
     start: int
     stop: int
-    is_escaped: bool = False
+    style: str
 
 
 #: What values in brackets consist of: as in JSON, also with plain text.
@@ -47,7 +48,7 @@ _LINE = re.compile(
     [ ]*(?:[&!][\w./-]+[ ]+)*(?P<value>[^\n]*)""",
     re.VERBOSE,
 )
-_BLOCK = re.compile(r"[|>][-+\d]*[ ]*(?:\#.*)?\r?")
+_BLOCK = re.compile(r"(?:(?P<literal>\|)|(?P<folded>>))[-+\d]*[ ]*(?:\#.*)?\r?")
 _BRACKET = re.compile(r"[\[{](?![{%])")
 _STRING = re.compile(
     r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^']|'')*)')[ ]*(?=[\r\n#]|\Z)""",
@@ -93,8 +94,8 @@ class ValueReader:
             if setting is None or one.is_table:
                 continue
             if setting.lastgroup is not None:
-                span = setting.span(setting.lastgroup)
-                yield Value(key.name, key.owner, 0, *span, setting.lastgroup != "literal")
+                style = "double" if setting.lastgroup in ("lines", "double") else "single"
+                yield Value(key.name, key.owner, 0, *setting.span(setting.lastgroup), style)
             else:
                 self._at = setting.end()
                 yield from self._flow(key)
@@ -120,48 +121,42 @@ class ValueReader:
         start = line.start("value")
         self._at = self._end(start)
         item_of = key.item_of if is_item else 0
-        if _BLOCK.fullmatch(line["value"]):
-            depth = column if line["key"] is not None else item_at
-            yield Value(key.name, key.owner, item_of, self._at, self._block(depth))
+        depth = column if line["key"] is not None else item_at
+        if block := _BLOCK.fullmatch(line["value"]):
+            span = self._at, self._further(depth, is_block=True)
+            yield Value(key.name, key.owner, item_of, *span, block.lastgroup or "")
         elif _BRACKET.match(line["value"]):
             self._at = start
             yield from self._flow(key)
             self._at = self._end(self._at)
         elif found := _STRING.match(self._text, start):
-            span, is_escaped = found.span(found.lastgroup or 0), found["double"] is not None
+            style = found.lastgroup or ""
             self._at = self._end(found.end())
-            yield Value(key.name, key.owner, item_of, *span, is_escaped)
+            yield Value(key.name, key.owner, item_of, *found.span(style), style)
         elif line["value"].strip() and not line["value"].startswith("#"):
             if line["key"] is not None or is_item:
-                self._plain(column if line["key"] is not None else item_at)
+                self._further(depth, is_block=False)
             stop = start + len(self._text[start : self._at].rstrip())
-            yield Value(key.name, key.owner, item_of, start, stop)
+            yield Value(key.name, key.owner, item_of, start, stop, "plain")
 
     def _end(self, at: int) -> int:
         """Return where the next line begins."""
         return self._text.find("\n", at) + 1 or len(self._text)
 
-    def _block(self, depth: int) -> int:
-        """Move behind the lines that are indented further, and return where they end."""
+    def _further(self, depth: int, *, is_block: bool) -> int:
+        """Move behind the lines that are indented further, and return where they end.
+
+        A comment is a line of a block, and ends a text without quotes.
+        """
         while self._at < len(self._text):
             end = self._end(self._at)
-            line = self._text[self._at : end]
-            if line.strip() and len(line) - len(line.lstrip(" ")) <= depth:
+            line = self._text[self._at : end].rstrip()
+            text = line.lstrip(" ")
+            is_other = len(line) - len(text) <= depth or (text.startswith("#") and not is_block)
+            if text and is_other:
                 break
             self._at = end
         return self._at
-
-    def _plain(self, depth: int) -> None:
-        """Move behind the further lines of a text without quotes, indented like a block."""
-        end = self._at
-        while end < len(self._text):
-            line = self._text[end : self._end(end)]
-            if line.strip():
-                is_further = len(line) - len(line.lstrip(" ")) > depth
-                if not is_further or line.lstrip().startswith("#"):
-                    return
-                self._at = end + len(line)
-            end += len(line)
 
     def _flow(self, key: _Key) -> Iterator[Value]:
         """Yield the values in brackets, and move behind them."""
@@ -171,8 +166,7 @@ class ValueReader:
         while found := _FLOW.match(self._text, self._at):
             self._at, kind, mark = found.end(), found.lastgroup, found["mark"]
             if kind in ("double", "single", "plain"):
-                is_escaped = kind == "double"
-                last = Value(key.name, key.owner, item_of, *found.span(kind), is_escaped)
+                last = Value(key.name, key.owner, item_of, *found.span(kind), kind)
             elif mark == ":" and last is not None:
                 key, last = key._replace(name=self._text[last.start : last.stop].strip()), None
             elif mark:
@@ -187,3 +181,22 @@ class ValueReader:
                 item_of = key.item_of
             if mark in ("]", "}") and not stack:
                 return
+
+
+def folded(text: str) -> str:
+    """Return YAML with spaces for the line breaks that it reads as spaces, of the same length."""
+    parts, at = [], 0
+    for one in ValueReader(text).values():
+        value = text[one.start : one.stop]
+        if "\n" in value and one.style != "literal":
+            parts += [text[at : one.start], _joined(value, is_block=one.style == "folded")]
+            at = one.stop
+    return "".join([*parts, text[at:]])
+
+
+def _joined(value: str, *, is_block: bool) -> str:
+    """Return a value whose lines are one, unless one is empty or, in a block, indented further."""
+    first = re.search(r"^[ ]*(?=\S)", value, re.MULTILINE)
+    indent = first[0] if first is not None and is_block else r"[ \t]*"
+    line = re.compile(rf"^({indent}\S.*?)(\r?\n)(?={indent}\S)", re.MULTILINE)
+    return line.sub(lambda found: found[1] + " " * len(found[2]), value)

@@ -131,7 +131,7 @@ def shell(text: str) -> Sequence[Command]:
 
 @lru_cache(maxsize=16)
 def commands_of(text: str, kind: DocumentKind) -> Sequence[Command]:
-    """Return the commands in the text of a document, in which nothing is shown to people."""
+    """Return the commands in the text of a document, as `command_text` returns it."""
     find = _FINDERS.get(kind)
     return tuple(find(text)) if find is not None else ()
 
@@ -148,9 +148,8 @@ _PROGRAM_OF = {
     ),
     "python_file": "python",
 }
-#: A line break in double quotes, and one that YAML reads as a space.
+#: A line break in double quotes.
 _BREAK = re.compile(r"\\[nr]")
-_FOLD = re.compile(r"(?<!\n)\r?\n(?![ \t\r]*\n)")
 
 
 def _of_values(text: str, values: Iterator[Value]) -> Iterator[Command]:
@@ -194,14 +193,9 @@ def _of_list(text: str, items: Sequence[Value]) -> Iterator[Command]:
         yield Command(tuple(words), words[-1].stop)
     for before, one, word in zip(["", *(one.text for one in words)], items, words, strict=False):
         if not is_whole or _SPACE.search(word.text) is not None:
-            value = unescaped(word.text) if one.is_escaped else word.text
+            value = unescaped(word.text) if one.style == "double" else word.text
             is_block = text[one.start - 1] == "\n"
-            value = value if is_block else _FOLD.sub(_spaces, value)
             yield from split(value, one.start, "" if is_block or before == "-c" else ":")
-
-
-def _spaces(found: re.Match[str]) -> str:
-    return " " * len(found[0])
 
 
 def unescaped(text: str) -> str:

@@ -3,12 +3,13 @@
 from tests.kit.migrating import each
 
 from mdstorm_migrate.base.document import DocumentKind
+from mdstorm_migrate.packaging.values import folded
 from mdstorm_migrate.packaging.words import commands_of
 
 
 def words_of(text: str, kind: DocumentKind) -> list[list[str]]:
     """Return the words of each command, after checking that each is where it says."""
-    commands = commands_of(text, kind)
+    commands = commands_of(folded(text) if kind == "cluster" else text, kind)
     words = [one for command in commands for one in command.words if one.text != "cd"]
     assert [text[one.start : one.stop] for one in words] == [one.text for one in words]
     return [[one.text for one in command.words] for command in commands]
@@ -50,6 +51,10 @@ def test_image_has_words_of_each_instruction(text: str, expected: list[list[str]
     ("a:\n- pip b\n  c\n\n  d e\n- f g\n", [["pip", "b", "c"], ["d", "e"], ["f", "g"]]),
     ("run: pip a\n  # b\n  c: d\n", [["pip", "a"], ["d"]]),
     ("run: 'pip\n  a\n\n  b'\n", [["pip", "a"], ["b"]]),
+    # blocks
+    ("run: >\n  pip\n  a\n\n  b\n  c\n", [["pip", "a"], ["b", "c"]]),
+    ("- >-\n  pip\n  a\n    b\n    c\n  d\n", [["pip", "a"], ["b"], ["c"], ["d"]]),
+    ("run: |\n  pip >\n  a\n", [["pip"], ["a"]]),
     ("script: ['pip a', \"b\"]\n", [["pip", "a"], ["b"]]),
     ("a:\n  command: [pip]\n  args:\n  - x y\n", [["x", "y"], ["pip", "x y"]]),
     ("a:\n- args: [b]\n  command:\n  - pip\n- command: c\n", [["pip", "b"], ["c"]]),
