@@ -240,7 +240,8 @@ def count_rows(dataset: Any, found: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "is_changed"), [("fork", True), ("spawn", False), ("spawn", True)]
+    ("method", "is_changed"),
+    [("fork", True), ("spawn", False), pytest.param("spawn", True, marks=pytest.mark.long)],
 )
 def test_process_that_is_started_compares_with_its_parent(
     method: str, is_changed: bool, tmp_path: Path
