@@ -226,7 +226,9 @@ def test_state_after_error_in_batch_map_of_prepared_loader_resumes_with_failed_b
     assert seen == list(range(fails_at * 100))
     resumed = loader()
     resumed.load_state_dict(prepared.state_dict())
-    assert seen + rows(resumed) == list(range(ROWS))
+    # What a loop has before its second batch is a peek, whose batch comes again.
+    used = seen if fails_at > 1 else []
+    assert used + rows(resumed) == list(range(ROWS))
 
 
 @pytest.mark.parametrize("transform", [None, Same()], ids=["known end", "unknown end"])

@@ -50,7 +50,8 @@ for part, batch_size in (("same", 2), ("other", 1)):
 # A state that is loaded into the loader, or into its dataset, before the loader is prepared.
 for part in ("loader", "dataset"):
     plain = loader_of(few, batch_size=2, cur_shard="auto")
-    record(next(iter(plain))["number"], f"loaded-by-{part}")
+    batches = iter(plain)  # while it is held, its batch counts
+    record(next(batches)["number"], f"loaded-by-{part}")
     loaded = loader_of(few, batch_size=2, cur_shard="auto")
     (loaded if part == "loader" else loaded.dataset).load_state_dict(plain.state_dict())
     for batch in accelerator.prepare(loaded):
