@@ -99,7 +99,8 @@ class LoggedStates:
         states = list(self.found)
         is_again = len(states) > self._num_earlier and states[-1].step == state.step
         if is_again and not state.unknown:
-            state = state._replace(follows=state.follows or states.pop().follows)
+            replaced = states.pop()
+            state = state._replace(follows=state.follows or replaced.follows)
         data = LoggedData.from_json(_as_json(state.data.to_json()))
         if data not in self._data:
             self.run.log_data(self.name, len(self._data), data.to_json())
