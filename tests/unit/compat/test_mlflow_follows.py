@@ -441,6 +441,16 @@ def test_state_of_an_older_branch_resumes_at_its_step(data: Path, run: str) -> N
         assert logged(run)[-1][0] == step
 
 
+def test_state_after_loops_that_were_left_early_resumes_at_its_step(data: Path, run: str) -> None:
+    loader = LOADERS["converter"](data, 1)
+    lineage.log_state(loader)
+    trained(loader, 8)  # had it gone on, it would have come to the state, too
+    state = saved_after(loader, 3)
+    loader = resumed(LOADERS["converter"], data, 1, state)
+    lineage.log_state(loader)
+    assert logged(run)[-1][0] == 8 + 3
+
+
 def test_state_that_several_branches_reach_needs_the_step(data: Path, run: str) -> None:
     make = LOADERS["converter"]
     loader = make(data, 1)
