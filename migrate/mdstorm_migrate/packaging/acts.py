@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -55,8 +56,11 @@ _IN_IMAGE = "--entrypoint"
 #: The option that each call of a script of Petastorm has.
 _OPTION_OF_SCRIPTS = "--dataset_url"
 _CODE = (".py", ".ipynb")
+#: Several rules ask about each command of a file, and files repeat words and commands.
+_kept = lru_cache(maxsize=1 << 12)
 
 
+@_kept
 def _names(word: str) -> list[str]:
     """Return the programs that a word may be, without a folder and a version."""
     last = word.replace("\\", "/").rpartition("/")[2].lower().removesuffix(".exe")
@@ -96,6 +100,7 @@ class Installs:
     lists: list[Word] = field(default_factory=list)
 
 
+@_kept
 def installs(command: Command) -> Installs | None:
     """Return what a command installs, or None if it installs no packages that it names."""
     words = command.words
@@ -218,8 +223,13 @@ class RunTarget(NamedTuple):
     at: int
 
 
-def runs(command: Command) -> Iterator[RunTarget]:
-    """Yield what a command runs by Python, and the scripts of both libraries that it names."""
+@_kept
+def runs(command: Command) -> tuple[RunTarget, ...]:
+    """Return what a command runs by Python, and the scripts of both libraries that it names."""
+    return tuple(_runs(command))
+
+
+def _runs(command: Command) -> Iterator[RunTarget]:
     words, texts = command.words, _texts(command.words)
     module = texts.index("-m") + 1 if "-m" in texts[:-1] else 0
     if module and runs_modules(texts[: module - 1]):

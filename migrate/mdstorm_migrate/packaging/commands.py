@@ -57,7 +57,7 @@ def command_text(document: Document) -> str:
     )
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def _command_text(kind: DocumentKind, text: str) -> str:
     if kind == "cluster":
         text = _blanked(_IN_JSON if text.lstrip().startswith("{") else _TITLE, text)

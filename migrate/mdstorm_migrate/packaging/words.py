@@ -129,7 +129,7 @@ def shell(text: str) -> Sequence[Command]:
     return tuple(split(text))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def commands_of(text: str, kind: DocumentKind) -> Sequence[Command]:
     """Return the commands in the text of a document, as `command_text` returns it."""
     find = _FINDERS.get(kind)
