@@ -203,8 +203,7 @@ class OpenedDataset:
         """
         settings = self.settings.changed(**{name: value})
         if settings.order is None and settings.weighting is not None:
-            order, before = settings.new_order(), self.order
-            self.order = order if before.follows_world else order.share_of(before.world)
+            self.order = settings.new_order()
         elif settings.order is None:
             elastic, before = settings.elastic_order(), self.order
             if settled := self._settled():

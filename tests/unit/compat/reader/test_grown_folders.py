@@ -106,6 +106,7 @@ def test_columns_that_all_files_have_are_read_from_a_grown_folder(
     [
         {"filters": [("id", ">", 1)]},
         {"where": pc.field("id") > 1},
+        {"where": pc.field("id") * 2 > 2},
         {"where": [("id", ">", 1)]},
         {"predicate": in_set({2, 3, 4}, "id")},
     ],

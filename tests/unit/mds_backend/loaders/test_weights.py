@@ -6,7 +6,7 @@ import shutil
 from collections import Counter
 from datetime import date
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +273,16 @@ def test_dataset_keeps_weights_when_another_setting_changes(mds: str) -> None:
     dataset = StreamingDataset(local=mds, weights="weight", shuffle=True, shuffle_seed=5)
     dataset.batch_size = 7
     assert all(sample["id"] % 4 for sample in dataset)
+
+
+def test_share_of_a_weighted_dataset_stays_when_another_setting_changes(mds: str) -> None:
+    draws = []
+    for world in ((0, 1), (0, 2), (1, 2)):
+        dataset = StreamingDataset(local=mds, weights="weight", shuffle_seed=5, world=world)
+        dataset.batch_size = 7
+        draws.append([int(sample["id"]) for sample in dataset])
+    whole, *shares = draws
+    assert sorted(chain(*shares)) == sorted(whole)
 
 
 @pytest.mark.parametrize(
