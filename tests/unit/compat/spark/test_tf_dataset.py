@@ -59,6 +59,7 @@ def test_nulls_in_columns_that_are_not_features_raise_no_error(tmp_path: Path) -
     assert batch[0]["z_is_null"].numpy().tolist() == [True, False]
 
 
+@pytest.mark.long
 def test_keras_fit_on_features_and_labels_does_not_need_steps_per_epoch(
     mixed: SparkDatasetConverter, recwarn: pytest.WarningsRecorder
 ) -> None:

@@ -86,6 +86,7 @@ def test_expired_rest_catalog_credentials_raise_error_until_reloaded(
     assert numbers(make_batch_reader(found.load_table("n.t"), num_epochs=1)) == LIVE
 
 
+@pytest.mark.long
 @pytest.mark.newest
 def test_trace_of_a_run_reads_a_rest_catalog_table_through_a_newly_loaded_object(
     server: RestCatalogServer, mlflow_run: str

@@ -118,6 +118,7 @@ def in_iceberg(rows: pa.Table, folder: Path) -> ParquetDataset:
     return open_parquet(table.location())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("nesting", NESTINGS)
 @pytest.mark.parametrize("store", [in_parquet, in_mds, in_delta, in_iceberg])
 def test_nulls_in_live_rows_are_read_as_pyarrow_has_them(

@@ -32,7 +32,14 @@ USES: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.usefixtures("often_switched", "fresh_filesystems")
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(
+    "use",
+    [
+        "file system",
+        "dataset",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("location", "reader")),
+    ],
+)
 def test_threads_make_as_many_clients_as_one_thread(
     use: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def test_derived_dataset_or_iterator_keeps_its_dataset_alive(
     assert rows(made) == WHOLE
 
 
+@pytest.mark.long
 def test_distributed_dataset_keeps_its_dataset_alive(numbers: Dataset) -> None:
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     distributed = strategy.experimental_distribute_dataset(make(numbers))
@@ -105,6 +106,7 @@ def run_eagerly() -> Iterator[None]:
     tf.config.run_functions_eagerly(False)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Even though the `tf.config")
 def test_dataset_is_read_while_functions_run_eagerly(numbers: Dataset, run_eagerly: None) -> None:
     tf_traced.traced_function.cache_clear()
