@@ -174,6 +174,9 @@ def test_trace_of_a_reader_leaves_out_the_rows_that_it_has_returned(url: str) ->
     with make_reader(url, row_numbers="row", num_epochs=2, seed=3, schema_fields=["id"]) as reader:
         read = [int(next(reader).row) for _ in range(12)]
         trace, rest = reader.trace(reader.state_dict()), [int(item.row) for item in reader]
+    assert trace.rows(slice(None)).tolist() == rest
+    first, second = trace.rows(0).tolist(), trace.rows(1).tolist()
+    assert first + second == rest[: len(first) + len(second)]
     found = trace.find(np.unique(rest))
     assert sorted(found["row"].to_pylist()) == sorted(rest)
     again = trace.find(read)
