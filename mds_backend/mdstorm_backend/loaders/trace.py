@@ -80,11 +80,8 @@ class Trace:
         return self._segment.options.num_epochs is not None
 
     def num_batches(self) -> int | None:
-        """Return the number of batches to the end of the pass; None if not known or infinite."""
-        counts = (
-            [one.plan.num_batches() for one in self._segment.onward()] if self._ends else [None]
-        )
-        return None if None in counts else sum(filter(None, counts))
+        """Return the number of batches to the end of the pass; None if it never ends."""
+        return _num_batches(self._segment.onward()) if self._ends else None
 
     def following(self) -> Trace:
         """Return the trace of the pass that follows, which must end."""
@@ -170,7 +167,7 @@ class Trace:
         """Return the numbers that a slice means; the slice itself if it means none."""
         start, stop = batches.start or 0, batches.stop
         if stop is None and self._ends:
-            stop = sum(segment.plan.num_batches() or 0 for segment in first.onward())
+            stop = _num_batches(first.onward())
         are_numbers = is_integer(start) and is_integer(stop) and batches.step in (None, 1)
         return range(start, max(start, stop)) if are_numbers else batches
 
@@ -236,7 +233,7 @@ class Trace:
             yield times[:, is_in]
             following, skipped = segment.following(), 0
             if following is not None:
-                segment, before = following, before + (plan.num_batches() or 0)
+                segment, before = following, before + _num_batches([segment])
             else:
                 start = segment.position.beginning_of(epoch + len(ends))
                 segment, before = replace(segment, start=start), 0
@@ -330,6 +327,15 @@ class Trace:
                 f"rank {rank} are not known: pass the state of that rank, in its process"
             )
         return other
+
+
+def _num_batches(segments: Iterable[Segment]) -> int:
+    """Return the number of batches of segments that end; those of readers, row groups, differ."""
+    count = 0
+    for plan in (one.plan for one in segments):
+        batches = plan.num_batches()
+        count += sum(1 for _ in plan.samples(None).sizes) if batches is None else batches
+    return count
 
 
 def consecutive(numbers: object, name: str, forms: str) -> list[range]:
