@@ -126,6 +126,20 @@ def test_ranks_read_equal_layouts_in_different_orders(
     assert positions(lanes[0]) != positions(lanes[1])
 
 
+@pytest.mark.parametrize("shuffle", [{"window": 60}, {"queue": 60}], ids=str)
+def test_rows_that_a_function_returns_are_mixed_over_as_many_shards(
+    shuffle: dict[str, Any], tmp_path: Path
+) -> None:
+    url = write_numbers(tmp_path / "data", 480, tasks=80).url
+    order, of_a_batch = ExactOrder(3, rank=1, world_size=2, **shuffle), []
+    for transform in (None, Same()):
+        dataset = StreamingDataset(local=url, order=order, transform=transform)
+        batches = list(StreamingDataLoader(dataset, batch_size=12))
+        of_a_batch.append(np.mean([len({int(n) // 6 for n in one["number"]}) for one in batches]))
+    assert of_a_batch[1] == pytest.approx(of_a_batch[0], rel=0.1)
+    assert of_a_batch[0] > 5
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("ranks", [2, 8])
