@@ -8,6 +8,9 @@ import pyarrow as pa
 import pytest
 from tests.edge.pages.page_programs import of_tensorflow, run_blocks, some
 
+from mdstorm import make_batch_reader
+from mdstorm.pytorch import BatchedDataLoader
+
 ROWS = 1000
 
 
@@ -62,3 +65,16 @@ def test_trace_of_tensorflow_is_of_the_batches_of_the_next_loop(page: Any) -> No
         trace = dataset.trace()
         batches = [batch["id"].tolist() for batch in of_tensorflow(dataset)]
         assert [trace.rows(step).tolist() for step in range(len(batches))] == batches
+
+
+@pytest.mark.parametrize("kind", ["loader", "reader", "loader over a reader"])
+def test_many_batches_are_those_of_each_kind_of_input(page: Any, kind: str) -> None:
+    source = page["loader_of"](0, 1)
+    if kind != "loader":
+        source = make_batch_reader(page["converter"].file_urls, num_epochs=1, seed=4)
+    source = BatchedDataLoader(source, batch_size=60) if kind.startswith("loader over") else source
+    trace = source.trace()
+    batches = [(one["id"] if isinstance(one, dict) else one.id).tolist() for one in source]
+    assert trace.num_batches() == len(batches) > 5
+    assert trace.rows([3, 1]).tolist() == batches[3] + batches[1]
+    assert trace.rows(slice(2, None)).tolist() == [row for one in batches[2:] for row in one]
