@@ -99,7 +99,7 @@ def test_programs_are_equal_or_documented(
             contained = SECTIONS[each.section]
             assert any(text in source or text.replace("'", '"') in source for text in contained)
         equal += not differences
-    assert equal >= 0.6 * len(after)
+    assert equal >= 0.5 * len(after)
 
 
 def test_there_are_42_planted_faults() -> None:
