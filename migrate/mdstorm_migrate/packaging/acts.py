@@ -61,14 +61,14 @@ _kept = lru_cache(maxsize=1 << 12)
 
 
 @_kept
-def _names(word: str) -> list[str]:
+def _names(word: str) -> tuple[str, ...]:
     """Return the programs that a word may be, without a folder and a version."""
     last = word.replace("\\", "/").rpartition("/")[2].lower().removesuffix(".exe")
     if any(mark in last for mark in "$%{("):  # a variable, perhaps with a default
         names = "".join(one if one.isalnum() or one == "." else " " for one in last).split()
     else:
         names = [last.lstrip("@!-.*^")]
-    return [one.rstrip("0123456789.") or one for one in names]
+    return tuple(one.rstrip("0123456789.") or one for one in names)
 
 
 def _is_program(word: str, names: frozenset[str] | dict[str, frozenset[str]]) -> bool:

@@ -129,6 +129,7 @@ def shell(text: str) -> Sequence[Command]:
     return tuple(split(text))
 
 
+# A file is read whole and by its parts, of which a workflow has dozens, several times each.
 @lru_cache(maxsize=64)
 def commands_of(text: str, kind: DocumentKind) -> Sequence[Command]:
     """Return the commands in the text of a document, as `command_text` returns it."""

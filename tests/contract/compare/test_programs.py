@@ -33,13 +33,9 @@ _OTHER_FAULTS = sorted({*range(len(FAULTS))} - {*_QUICK_FAULTS})
 #: Groups of programs. One process records a group within the limit, even on slow machines.
 _GROUPS = [
     [*map(str, _QUICK)],
-    pytest.param(
-        [str(number) for number in range(0, GENERATED, 5) if number not in _QUICK],
-        marks=pytest.mark.long,
-    ),
     *(
         pytest.param([str(number) for number in range(first, GENERATED, 5)], marks=pytest.mark.long)
-        for first in range(1, 5)
+        for first in range(5)
     ),
     pytest.param([*PROGRAMS], marks=pytest.mark.long),
 ]
@@ -99,7 +95,7 @@ def test_programs_are_equal_or_documented(
             contained = SECTIONS[each.section]
             assert any(text in source or text.replace("'", '"') in source for text in contained)
         equal += not differences
-    assert equal >= 0.5 * len(after)
+    assert equal >= 0.6 * len(after)
 
 
 def test_there_are_42_planted_faults() -> None:

@@ -24,8 +24,8 @@ def test_inspect_command_prints_result_of_inspect_function_as_table_or_json(data
     result = run("inspect", dataset)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"file://{dataset}\n")
-    lines = {"rows 300", "number int64 long yes 0 0", "text str string yes 1 0"}
-    lines |= {"logical schema yes"}
+    columns = {"number int64 long yes 0 0", "text str string yes 1 0"}
+    lines = {"rows 300", "logical schema yes", *columns}
     assert lines <= {*cells(result)}
     result = run("inspect", dataset, "--format", "json")
     assert json.loads(result.stdout) == inspect(str(dataset)).to_json()

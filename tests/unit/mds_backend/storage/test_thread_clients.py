@@ -34,10 +34,10 @@ USES: dict[str, Callable[[str], Any]] = {
 @pytest.mark.usefixtures("often_switched", "fresh_filesystems")
 @pytest.mark.parametrize(
     "use",
+    # Datasets use locations, and readers use datasets.
     [
-        "file system",
-        "dataset",
-        *(pytest.param(one, marks=pytest.mark.long) for one in ("location", "reader")),
+        pytest.param(use, marks=pytest.mark.long if use in ("location", "reader") else ())
+        for use in USES
     ],
 )
 def test_threads_make_as_many_clients_as_one_thread(

@@ -26,14 +26,25 @@ def _bomb(bits: int) -> bytes:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(
-    ("count", "size", "said"),
-    [(1 << 60, 8, "claims to have 1152921504606846976"), (5, 3 << 20, "more than 2097152 bytes")],
+    ("count", "size", "most", "said"),
+    [
+        (1 << 60, 8, None, "claims to have 1152921504606846976"),
+        (5, 3 << 20, 2 << 20, "more than 2097152 bytes"),
+        pytest.param(5, 300 << 20, None, "more than 268435456 bytes", marks=pytest.mark.long),
+    ],
 )
 @pytest.mark.parametrize("files", ["snap-*.avro", "*-m0.avro"])
 def test_oversized_manifest_block_raises_corrupt_dataset_error(
-    tmp_path: Path, count: int, size: int, said: str, files: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    count: int,
+    size: int,
+    most: int | None,
+    said: str,
+    files: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mdstorm_backend.tables.avro._MOST_BLOCK", 2 << 20)
+    if most is not None:
+        monkeypatch.setattr("mdstorm_backend.tables.avro._MOST_BLOCK", most)
     table = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     table.append(pa.table({"n": [1, 2, 3]}))
     path = tables.path_of(table)
