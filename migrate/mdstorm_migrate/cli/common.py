@@ -230,6 +230,4 @@ def exit_code(work: Callable[[], int], interrupted: str) -> int:
         return _INTERRUPTED
     finally:
         if was_collecting:
-            gc.freeze()
-            gc.unfreeze()  # moves what is left to the oldest generation without looking at it
             gc.enable()

@@ -1,5 +1,6 @@
 """The command's output, the files it writes, and its exit code."""
 
+import gc
 import json
 import os
 import re
@@ -211,6 +212,15 @@ def test_output_is_the_same_for_any_number_of_jobs(tmp_path: Path) -> None:
             path.unlink()
         root.rmdir()
     assert outputs[0] == outputs[1]
+
+
+def test_command_in_a_process_with_frozen_objects_leaves_them_frozen(tmp_path: Path) -> None:
+    """Servers freeze their objects before they fork, so that memory stays shared."""
+    write_modules(tmp_path, a=BEFORE)
+    gc.freeze()
+    run("--check", tmp_path)
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
 
 
 @pytest.mark.long
