@@ -112,7 +112,7 @@ class Trace:
                 here = () if offset is None else segment.plan.position(offset).lanes
                 is_other = lanes and here and [*map(list, here)] != [*map(list, lanes)]
                 return None if is_other else count + found
-            if not (batches := segment.plan.num_batches()):
+            if not (batches := _length(segment)):
                 return None
             count += batches
         return None
@@ -330,12 +330,19 @@ class Trace:
 
 
 def _num_batches(segments: Iterable[Segment]) -> int:
-    """Return the number of batches of segments that end; those of readers, row groups, differ."""
-    count = 0
-    for plan in (one.plan for one in segments):
-        batches = plan.num_batches()
-        count += sum(1 for _ in plan.samples(None).sizes) if batches is None else batches
-    return count
+    """Return the number of batches of segments that end."""
+    return sum(_length(segment) or 0 for segment in segments)
+
+
+def _length(segment: Segment) -> int | None:
+    """Return the number of batches of a segment; None if it never ends.
+
+    Batches of readers are row groups, which differ in size: only listing them counts them.
+    """
+    batches = segment.plan.num_batches()
+    if batches is None and segment.options.num_epochs is not None:
+        return sum(1 for _ in segment.plan.samples(None).sizes)
+    return batches
 
 
 def consecutive(numbers: object, name: str, forms: str) -> list[range]:

@@ -290,6 +290,29 @@ def test_reader_resumes_at_the_step_of_its_checkpoint(data: Path, run: str) -> N
     traced(lineage.load_trace(run), steps)
 
 
+@pytest.mark.parametrize("count", [9, 12, 20])
+def test_reader_resumes_at_the_step_of_a_checkpoint_in_a_later_pass(
+    count: int, data: Path, run: str
+) -> None:
+    def make() -> Any:
+        return make_batch_reader((data / "parquet").as_uri(), num_epochs=1, seed=3)
+
+    steps: list[list[int]] = []
+    with make() as reader:
+        lineage.log_state(reader)
+        while len(steps) < count:
+            steps += [batch.number.tolist() for batch in islice(reader, count - len(steps))]
+            state = reader.state_dict()
+            if reader.last_row_consumed:
+                reader.reset()
+    continue_as_another_process()
+    with make() as reader:
+        reader.load_state_dict(state)
+        lineage.log_state(reader)
+        steps += [batch.number.tolist() for batch in reader]
+    traced(lineage.load_trace(run), steps)
+
+
 def test_run_that_goes_back_to_an_earlier_checkpoint_has_the_later_steps(
     data: Path, run: str
 ) -> None:
