@@ -156,7 +156,7 @@ def makefile(draw: random.Random, files: Mapping[str, str]) -> dict[str, str]:
 def workflow(draw: random.Random, files: Mapping[str, str]) -> dict[str, str]:
     jobs = {}
     for name in draw.sample(["test", "train", "lint", "docs"], draw.randrange(1, 4)):
-        start = draw.choice(["", *{one.rpartition("/")[0] for one in files} - {""}])
+        start = draw.choice(["", *sorted({one.rpartition("/")[0] for one in files} - {""})])
         start = "" if start.startswith((".", "scripts")) else start
         within = f"{start}/" if start else ""
         lines = commands(draw, files, within)
