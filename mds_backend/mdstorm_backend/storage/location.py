@@ -319,6 +319,8 @@ class Location:
         """Return fsspec's description of the file `name`, with at least its ``size`` in bytes."""
         with self._files(name) as (fs, path):
             fs.invalidate_cache(os.path.dirname(path))
+            if web_objects.is_web(fs):
+                return web_objects.describe_object(fs, path)
             return dict(fs.info(path))
 
     def size(self, name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Download files from web servers, with what the servers state about their versions."""
+"""Download and describe files on web servers, with what the servers state about their versions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,31 @@ _CHUNK = 1 << 20
 def is_web(filesystem: Any) -> bool:
     """Whether a file system, or a file system class, is fsspec's for HTTP."""
     return hasattr(filesystem, "_raise_not_found_for_status")
+
+
+def describe_object(filesystem: Any, url: str) -> dict[str, Any]:
+    """Return fsspec's description of a file, with ``Last-Modified`` if the server states it.
+
+    Versions of fsspec before 2025.9 leave it out, such as those of Databricks' runtimes.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    """
+    from fsspec.asyn import sync
+
+    async def time_of_file() -> str:
+        session, options = await filesystem.set_session(), dict(filesystem.kwargs)
+        address = filesystem.encode_url(url)
+        async with session.head(address, allow_redirects=True, **options) as response:
+            # Some servers refuse this method, for which fsspec requests the file itself.
+            return str(response.headers.get("Last-Modified", "")) if response.ok else ""
+
+    info = dict(filesystem.info(url))
+    if "Last-Modified" not in info and (when := sync(filesystem.loop, time_of_file)):
+        info["Last-Modified"] = when
+    return info
 
 
 def download_object(filesystem: Any, url: str, target: str) -> Version:

@@ -13,7 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.http import HTTPFileSystem
 from tests.kit.parquet_files import open_parquet
+from tests.kit.servers.http import respond
 from tests.kit.servers.s3 import BUCKET, S3Server
 from tests.kit.servers.web import WebServer
 
@@ -22,7 +24,7 @@ from mdstorm_backend.base import map_files
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets import Dataset, open_mds
 from mdstorm_backend.errors import DatasetChangedError, DatasetNotFoundError
-from mdstorm_backend.storage import Location, ObjectPins
+from mdstorm_backend.storage import Location, ObjectPins, modification_of
 from mdstorm_backend.storage.local_files import Version
 
 URL, ROWS = f"s3://{BUCKET}/changed", 60
@@ -271,6 +273,27 @@ def test_dataset_that_is_published_again_is_read_if_the_server_states_a_version(
         rows = [sample["n"] for sample in open_mds(f"{web.url}/data")[:]]
         # Without a time, an index of the same content is the same index.
         assert rows[0] == (first if "Last-Modified" in states else 0)
+
+
+@pytest.mark.parametrize("refuses_head", [False, True])
+def test_time_of_file_that_fsspec_leaves_out_is_requested(
+    refuses_head: bool, web: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its versions before 2025.9 do so, such as those of Databricks' runtimes."""
+    describe = HTTPFileSystem._info
+
+    async def without_time(self: Any, url: str, **options: Any) -> dict[str, Any]:
+        info = await describe(self, url, **options)
+        return {key: value for key, value in info.items() if key != "Last-Modified"}
+
+    monkeypatch.setattr(HTTPFileSystem, "_info", without_time)
+    monkeypatch.setattr(HTTPFileSystem, "_cache", {})  # its instances have the old method
+    if refuses_head:
+        refused = respond("405 Method Not Allowed")
+        web.fault = lambda method, _: refused if method == "HEAD" else None
+    web.put("/data/index.json", b"{}")
+    info = Location.of(f"{web.url}/data").stat("index.json")
+    assert (modification_of(info) != "", info["size"]) == (not refuses_head, 2)
 
 
 @pytest.mark.parametrize("states", [{"ETag", "Last-Modified"}, {"ETag"}, {"Last-Modified"}, set()])
