@@ -4,6 +4,7 @@ The values of each encoding are in `tests.kit.borders`: a new encoding fails her
 Each value is written first and last among ordinary ones, and in all rows.
 """
 
+import io
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 from PIL.Image import Image
+from PIL.Image import open as open_image
 from tests.kit.borders import ENCODINGS, ROWS, SIZES, Border, borders, columns_of
 from tests.kit.small_datasets import plan
 
@@ -81,6 +83,14 @@ def stored(border: Border, value: Any) -> Any:
     return encoding.decode(encoding.encoder()(value)) if "jpeg" in border.encoding else value
 
 
+def in_sample(value: Any, encoding: str) -> Any:
+    """Return a value as samples have it: older versions of Pillow open 16 bits as 32."""
+    if encoding != "png" or value.mode != "I;16":
+        return value
+    value.save(file := io.BytesIO(), "PNG")
+    return value.convert(open_image(file).mode)
+
+
 def in_batch(values: list[Any], encoding: str) -> list[Any]:
     """Return values as batches have them: numbers of NumPy, and the pixels of images."""
     if encoding in ("pkl", "json"):
@@ -117,11 +127,12 @@ def test_values_have_the_bits_that_were_written(
         has_nan = write is not by_samples
         for column, values in columns.items():
             expected = [stored(border, value) for value in values]
+            alone = [in_sample(value, border.encoding) for value in expected]
+            together = in_batch(expected, border.encoding)
             found = [content(sample[column], has_nan=has_nan) for sample in samples]
-            assert found == [content(each, has_nan=has_nan) for each in expected], (border, column)
+            assert found == [content(each, has_nan=has_nan) for each in alone], (border, column)
             found = [content(each, has_nan=has_nan) for each in batch[column]]
-            expected = in_batch(expected, border.encoding)
-            assert found == [content(each, has_nan=has_nan) for each in expected], (border, column)
+            assert found == [content(each, has_nan=has_nan) for each in together], (border, column)
 
 
 def parts_of(array: pa.Array) -> Any:
@@ -139,11 +150,19 @@ def is_in_spark(type_: pa.DataType) -> bool:
     return not (pa.types.is_unsigned_integer(element) or pa.types.is_float16(element))
 
 
-@pytest.mark.parametrize("write", [by_task, by_convert])
+def is_in_parquet(type_: pa.DataType) -> bool:
+    """Whether pyarrow writes a type to Parquet, as it does float16 from version 15 on."""
+    return not pa.types.is_float16(element_type(type_)) or int(pa.__version__.split(".")[0]) >= 15
+
+
+@pytest.mark.parametrize(
+    ("write", "has"), [(by_task, is_in_spark), (by_convert, is_in_parquet)], ids=["task", "convert"]
+)
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_tables_have_the_values_that_were_written(
     name: str,
     write: Callable[[pa.Table, str], None],
+    has: Callable[[pa.DataType], bool],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -152,7 +171,7 @@ def test_tables_have_the_values_that_were_written(
     # Types decide the encodings, so that encodings of the same arrays are one case.
     tables = {id(border.values): border for border in borders(name)}
     for number, border in enumerate(tables.values()):
-        if border.type_ is None or (write is by_task and not is_in_spark(border.type_)):
+        if border.type_ is None or not has(border.type_):
             continue
         columns, out = columns_of(border), str(tmp_path / f"{number}")
         table = pa.table({each: border.column(values) for each, values in columns.items()})

@@ -46,6 +46,7 @@ def files() -> dict[tuple[str, str], bytes]:
             stream = BytesIO()
             try:
                 image.save(stream, format_)
+                Image.open(BytesIO(stream.getvalue())).load()  # older versions cannot read all
             except (OSError, ValueError, KeyError):  # the format does not have the mode
                 continue
             found[format_, mode] = stream.getvalue()

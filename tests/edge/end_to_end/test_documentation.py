@@ -131,8 +131,10 @@ def test_python_blocks_on_pages_run(
         monkeypatch.syspath_prepend(ROOT / "tests" / "kit" / "stand_in")
         monkeypatch.setenv("HOROVOD_RANK", "1")
         monkeypatch.setenv("HOROVOD_SIZE", "2")
-    # Undo the drop-ins that a page installs, because later tests' processes must not inherit them.
+    # Undo the drop-ins that a page installs, because later tests' processes must not inherit them,
+    # and the encodings that it registers.
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    monkeypatch.setattr("mdstorm_backend.format.encodings.registry._users", {})
     try:
         run_page(page, tmp_path)
     finally:

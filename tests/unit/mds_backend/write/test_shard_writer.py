@@ -265,7 +265,7 @@ def test_small_batches_are_joined_up_to_a_number_of_rows_or_bytes(
     monkeypatch.setattr("mdstorm_backend.write.tasks._JOIN_ROWS", most_rows)
     monkeypatch.setattr("mdstorm_backend.write.tasks._JOIN_BYTES", most_bytes)
     numbers = iter(range(sum(rows)))
-    batches = [pa.record_batch({"a": pa.array(islice(numbers, n), pa.int64())}) for n in rows]
+    batches = [pa.record_batch([pa.array(islice(numbers, n), pa.int64())], ["a"]) for n in rows]
     found = list(join_small(iter(batches)))
     assert [batch.num_rows for batch in found] == joined
     assert [row for batch in found for row in batch["a"].to_pylist()] == list(range(sum(rows)))
