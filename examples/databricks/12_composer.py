@@ -139,8 +139,8 @@ print(f"{model.rows} rows, accuracy {accuracy_of(model):.2f}")
 
 # MAGIC %md
 # MAGIC By default, a converter's loader shuffles shards. With a queue of 1,000 rows, it also
-# MAGIC shuffles rows within groups of shards that hold at least 1,000 rows. `StreamingDataset`
-# MAGIC shuffles rows within its own blocks.
+# MAGIC shuffles rows within windows of whole shards, which mix them as much as Petastorm's queue.
+# MAGIC `StreamingDataset` shuffles rows within its own blocks.
 
 # COMMAND ----------
 
