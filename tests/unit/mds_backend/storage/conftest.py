@@ -107,7 +107,7 @@ _SECOND = {url.partition(":")[0]: (local, url) for local in LOCAL for url in loc
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """Each store in turn, with an empty directory of this test."""
     if request.param == "memory":
-        store = Store("memory://data/numbers")
+        store = Store(f"memory://{uuid.uuid4().hex}/numbers")
     else:
         local, url = {**_STORES, **_SECOND}[request.param]
         url = f"{url}/{uuid.uuid4().hex}"
