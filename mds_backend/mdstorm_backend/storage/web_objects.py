@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import Any
 
 from mdstorm_backend.storage.local_files import Version, parsed_time, tag_of
+
+_logger = logging.getLogger(__name__)
 
 _CHUNK = 1 << 20
 
@@ -24,14 +28,19 @@ def describe_object(filesystem: Any, url: str) -> dict[str, Any]:
     FileNotFoundError
         If there is no such file.
     """
+    from aiohttp import ClientError
     from fsspec.asyn import sync
 
     async def time_of_file() -> str:
-        session, options = await filesystem.set_session(), dict(filesystem.kwargs)
-        address = filesystem.encode_url(url)
-        async with session.head(address, allow_redirects=True, **options) as response:
-            # Some servers refuse this method, for which fsspec requests the file itself.
-            return str(response.headers.get("Last-Modified", "")) if response.ok else ""
+        session = await filesystem.set_session()
+        options = {"allow_redirects": True, **filesystem.kwargs}
+        try:
+            async with session.head(filesystem.encode_url(url), **options) as response:
+                return str(response.headers.get("Last-Modified", "")) if response.ok else ""
+        except (ClientError, asyncio.TimeoutError) as error:
+            # Some servers do not answer this method, for which fsspec requests the file itself.
+            _logger.debug("a web server does not answer HEAD: %s", type(error).__name__)
+            return ""
 
     info = dict(filesystem.info(url))
     if "Last-Modified" not in info and (when := sync(filesystem.loop, time_of_file)):

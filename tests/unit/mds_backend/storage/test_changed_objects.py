@@ -275,9 +275,13 @@ def test_dataset_that_is_published_again_is_read_if_the_server_states_a_version(
         assert rows[0] == (first if "Last-Modified" in states else 0)
 
 
-@pytest.mark.parametrize("refuses_head", [False, True])
+REFUSED = respond("405 Method Not Allowed")
+BROKEN = respond("200 OK", b"", ("Transfer-Encoding", "no such"))
+
+
+@pytest.mark.parametrize("answer", [None, REFUSED, BROKEN], ids=["time", "refused", "broken"])
 def test_time_of_file_that_fsspec_leaves_out_is_requested(
-    refuses_head: bool, web: WebServer, monkeypatch: pytest.MonkeyPatch
+    answer: Any, web: WebServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its versions before 2025.9 do so, such as those of Databricks' runtimes."""
     describe = HTTPFileSystem._info
@@ -288,12 +292,10 @@ def test_time_of_file_that_fsspec_leaves_out_is_requested(
 
     monkeypatch.setattr(HTTPFileSystem, "_info", without_time)
     monkeypatch.setattr(HTTPFileSystem, "_cache", {})  # its instances have the old method
-    if refuses_head:
-        refused = respond("405 Method Not Allowed")
-        web.fault = lambda method, _: refused if method == "HEAD" else None
+    web.fault = lambda method, _: answer if method == "HEAD" else None
     web.put("/data/index.json", b"{}")
     info = Location.of(f"{web.url}/data").stat("index.json")
-    assert (modification_of(info) != "", info["size"]) == (not refuses_head, 2)
+    assert (modification_of(info) != "", info["size"]) == (answer is None, 2)
 
 
 @pytest.mark.parametrize("states", [{"ETag", "Last-Modified"}, {"ETag"}, {"Last-Modified"}, set()])
