@@ -131,15 +131,22 @@ def values(item: Any) -> list[int]:
 
 
 def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the rows read before an error. If `stop` is given, raise it after that many items."""
+    """Return the rows that need not come again, read before an error.
+
+    If `stop` is given, raise it after that many items. If an error ends a loop over a loader before
+    its second batch, the first one comes again.
+    """
     items: list[Any] = []
+    is_over = False
     with suppress(error):
         # `extend` keeps the items before an error, and no Python code runs between them, in which
         # an interrupt could lose an item.
         items.extend(islice(loader, stop))
+        is_over = stop is None or len(items) < stop
         if stop is not None:
             raise error
-    return [number for item in items for number in values(item)]
+    is_peek = len(items) == 1 and not is_over and hasattr(loader, "reader")
+    return [] if is_peek else [number for item in items for number in values(item)]
 
 
 def stopped(loader: Any) -> dict[str, Any]:
