@@ -319,8 +319,6 @@ class Location:
         """Return fsspec's description of the file `name`, with at least its ``size`` in bytes."""
         with self._files(name) as (fs, path):
             fs.invalidate_cache(os.path.dirname(path))
-            if web_objects.is_web(fs):
-                return web_objects.describe_object(fs, path)
             return dict(fs.info(path))
 
     def size(self, name: str) -> int | None:
@@ -336,6 +334,9 @@ class Location:
         if self.is_local_disk:
             return str(os.stat(f"{self.path}/{name}").st_mtime_ns)
         info = self.stat(name)
+        with self._files(name) as (fs, path):
+            if web_objects.is_web(fs) and not modification_of(info):
+                info["Last-Modified"] = web_objects.modification_time(fs, path)
         return version_of(info) or str(info.get("created") or "")  # in memory
 
     @_repeated_after_expiry

@@ -1,4 +1,4 @@
-"""Download and describe files on web servers, with what the servers state about their versions."""
+"""Download files from web servers, with what the servers state about their versions."""
 
 from __future__ import annotations
 
@@ -18,15 +18,11 @@ def is_web(filesystem: Any) -> bool:
     return hasattr(filesystem, "_raise_not_found_for_status")
 
 
-def describe_object(filesystem: Any, url: str) -> dict[str, Any]:
-    """Return fsspec's description of a file, with ``Last-Modified`` if the server states it.
+def modification_time(filesystem: Any, url: str) -> str:
+    """Return when a file was modified, as the server states it; "" if it does not.
 
-    Versions of fsspec before 2025.9 leave it out, such as those of Databricks' runtimes.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
+    Versions of fsspec before 2025.9, such as those of Databricks' runtimes, leave the time out of
+    their description of a file.
     """
     from aiohttp import ClientError
     from fsspec.asyn import sync
@@ -42,10 +38,8 @@ def describe_object(filesystem: Any, url: str) -> dict[str, Any]:
             _logger.debug("a web server does not answer HEAD: %s", type(error).__name__)
             return ""
 
-    info = dict(filesystem.info(url))
-    if "Last-Modified" not in info and (when := sync(filesystem.loop, time_of_file)):
-        info["Last-Modified"] = when
-    return info
+    when: str = sync(filesystem.loop, time_of_file)
+    return when
 
 
 def download_object(filesystem: Any, url: str, target: str) -> Version:

@@ -24,7 +24,7 @@ from mdstorm_backend.base import map_files
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets import Dataset, open_mds
 from mdstorm_backend.errors import DatasetChangedError, DatasetNotFoundError
-from mdstorm_backend.storage import Location, ObjectPins, modification_of
+from mdstorm_backend.storage import Location, ObjectPins
 from mdstorm_backend.storage.local_files import Version
 
 URL, ROWS = f"s3://{BUCKET}/changed", 60
@@ -279,11 +279,9 @@ REFUSED = respond("405 Method Not Allowed")
 BROKEN = respond("200 OK", b"", ("Transfer-Encoding", "no such"))
 
 
-@pytest.mark.parametrize("answer", [None, REFUSED, BROKEN], ids=["time", "refused", "broken"])
-def test_time_of_file_that_fsspec_leaves_out_is_requested(
-    answer: Any, web: WebServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its versions before 2025.9 do so, such as those of Databricks' runtimes."""
+@pytest.fixture
+def timeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave times out, as fsspec before version 2025.9 does, which Databricks' runtimes have."""
     describe = HTTPFileSystem._info
 
     async def without_time(self: Any, url: str, **options: Any) -> dict[str, Any]:
@@ -292,10 +290,31 @@ def test_time_of_file_that_fsspec_leaves_out_is_requested(
 
     monkeypatch.setattr(HTTPFileSystem, "_info", without_time)
     monkeypatch.setattr(HTTPFileSystem, "_cache", {})  # its instances have the old method
+
+
+@pytest.mark.usefixtures("timeless")
+@pytest.mark.parametrize("answer", [None, REFUSED, BROKEN], ids=["time", "refused", "broken"])
+def test_time_of_file_that_fsspec_leaves_out_is_requested(answer: Any, web: WebServer) -> None:
     web.fault = lambda method, _: answer if method == "HEAD" else None
     web.put("/data/index.json", b"{}")
-    info = Location.of(f"{web.url}/data").stat("index.json")
-    assert (modification_of(info) != "", info["size"]) == (answer is None, 2)
+    location = Location.of(f"{web.url}/data")
+    assert ("GMT" in location.modified("index.json")) == (answer is None)
+    assert location.stat("index.json")["size"] == 2
+
+
+@pytest.mark.usefixtures("timeless")
+@pytest.mark.parametrize("states", [{"ETag", "Last-Modified"}, {"Last-Modified"}, set()])
+def test_parquet_whose_times_fsspec_leaves_out_is_read(
+    states: set[str], web: WebServer, tmp_path: Path
+) -> None:
+    web.states = states
+    pq.write_table(pa.table({"n": OLD}), tmp_path / "n.parquet", row_group_size=10)
+    web.put("/data/n.parquet", (tmp_path / "n.parquet").read_bytes())
+    dataset = open_parquet(f"{web.url}/data/n.parquet")
+    assert dataset.to_table()["n"].to_pylist() == OLD
+    web.requests.clear()
+    assert Location.of(f"{web.url}/data").size("n.parquet")
+    assert len(web.requests) == 1  # which needs no time
 
 
 @pytest.mark.parametrize("states", [{"ETag", "Last-Modified"}, {"ETag"}, {"Last-Modified"}, set()])
