@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mdstorm_backend.format.values import nested_lists
@@ -30,10 +30,18 @@ def lists(draw: st.DrawFn) -> tuple[list[Any], pa.Array]:
     """Nested lists of equal depth, often rectangular, sliced from a longer array."""
     depth = draw(st.integers(1, 3))
     row = nested(depth, nulls=draw(st.booleans())) | rectangular(depth)
-    rows = draw(st.lists(row, max_size=6))
+    return with_array(draw(st.lists(row, max_size=6)), depth)
+
+
+def with_array(rows: list[Any], depth: int) -> tuple[list[Any], pa.Array]:
+    """Return rows, and the slice of an array that holds them."""
     before = np.zeros([1] * depth, np.int64).tolist()
     array = pa.array([before, *rows, None], list_type(pa.int64(), depth)).slice(1, len(rows))
     return rows, array
+
+
+#: Nulls at every depth, which few of the drawn lists have.
+NULLS = with_array([[[1, None], None, []], None, [[2]]], 2)
 
 
 def shape_of(row: Any, depth: int) -> tuple[int, ...] | None:
@@ -50,6 +58,7 @@ def shape_of(row: Any, depth: int) -> tuple[int, ...] | None:
 
 
 @given(lists())
+@example(NULLS)
 def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) -> None:
     rows, array = given_
 
@@ -65,6 +74,7 @@ def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) ->
 
 
 @given(lists())
+@example(NULLS)
 def test_rectangular_rows_become_arrays_and_other_rows_become_lists(
     given_: tuple[list[Any], pa.Array],
 ) -> None:
